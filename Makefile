@@ -1,0 +1,49 @@
+# Everything runs in .venv, which is made and kept up to date on the way.
+# A machine needs Python 3.11 or newer and make; Spark also needs Java 17.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+# Two installs into one environment at the same time would meet.
+.NOTPARALLEL:
+.PHONY: help demo test lint bench docs lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/with-demo ## a year of flights through thousands of standing queries, and a picture of it
+	$(BIN)/python -m demo
+
+test: .venv/with-dev ## all tests; those of the kernels once more without the compiler
+	$(BIN)/pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/indexes
+
+lint: .venv/with-dev ## style, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/with-bench ## measure every index against its rivals
+	$(BIN)/python -m benchmarks
+
+docs: .venv/with-docs ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+lock: .venv/bin/python ## resolve constraints.txt anew from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --all-extras --upgrade \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --output-file constraints.txt
+
+clean: ## remove the environment and everything built
+	rm -rf .venv site demo/out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests demo benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Tocsin needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+
+# One stamp an extra: installed, and as pyproject.toml and constraints.txt say.
+.venv/with-%: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
+	@touch $@

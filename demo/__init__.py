@@ -1,0 +1,1 @@
+"""The demo: a year of flights out of New York, through thousands of standing queries of every kind."""

@@ -1,0 +1,59 @@
+"""Tocsin keeps millions of standing SQL queries exact over streams and tells what changed.
+
+`Engine` is the way in. It is imported on first use, so that `import tocsin` stays cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tocsin.errors import (
+    DeclarationError,
+    DuplicateSource,
+    DuplicateSubscription,
+    Error,
+    ParameterError,
+    RowError,
+    SQLError,
+    StateError,
+    UnknownSource,
+    UnknownSubscription,
+    WeightOverflow,
+)
+
+if TYPE_CHECKING:
+    from tocsin.engine.engine import Engine
+
+__all__ = [
+    "DeclarationError",
+    "DuplicateSource",
+    "DuplicateSubscription",
+    "Engine",
+    "Error",
+    "ParameterError",
+    "RowError",
+    "SQLError",
+    "StateError",
+    "UnknownSource",
+    "UnknownSubscription",
+    "WeightOverflow",
+]
+
+__version__ = "0.1.0"
+
+#: Names that load on first use, and the module that holds each.
+_LAZY = {"Engine": "tocsin.engine.engine"}
+
+
+def __getattr__(name: str) -> object:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -1,0 +1,43 @@
+"""The `tocsin` command: finds the subcommand and hands over.
+
+Only the module of the subcommand that runs is imported, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from tocsin import __version__
+
+#: Subcommand, the module whose `main(arguments)` runs it, and its line of help.
+COMMANDS = {
+    "watch": ("tocsin.cli.watch", "keep standing queries over files or standard input, print what changes"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in COMMANDS:
+        module = import_module(COMMANDS[given[0]][0])
+        return int(module.main(given[1:]))
+    _parser().parse_args(given or ["--help"])
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The parser of what stands before a subcommand; it also refuses unknown ones."""
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {help_line}" for name, (_, help_line) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="tocsin",
+        description="Standing SQL queries, kept exact over streams.",
+        epilog=f"commands:\n{listed}\n\n`tocsin COMMAND --help` tells more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tocsin {__version__}")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=", ".join(COMMANDS))
+    return parser

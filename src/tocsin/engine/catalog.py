@@ -1,0 +1,99 @@
+"""Declarations: what a user says of a table or a stream, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tocsin.engine.durations import delay_length, window_size
+from tocsin.engine.groups import Source
+from tocsin.engine.streams import Stream
+from tocsin.engine.tables import Table
+from tocsin.engine.windows import Window
+from tocsin.errors import DeclarationError
+from tocsin.language import SourceSchema
+from tocsin.types import ColumnType
+
+_RESERVED = ("_op", "_weights")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A source as it was declared; `build` makes it anew."""
+
+    kind: str
+    name: str
+    columns: dict[str, str] | None
+    key: str | None = None
+    window: str | None = None
+    time: str | None = None
+    delay: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the file that `save` writes."""
+        return asdict(self)
+
+    def build(self) -> Source:
+        """An empty source. Raises DeclarationError."""
+        if not isinstance(self.name, str) or not self.name:
+            raise DeclarationError(f"a {self.kind} needs a name, not {self.name!r}")
+        types = self._types()
+        if self.key is not None and types is not None and self.key not in types:
+            raise DeclarationError(
+                f"{self.kind} {self.name!r}: the key {self.key!r} is not among its columns"
+            )
+        if self.kind == "table":
+            if types is None or self.key is None:
+                raise DeclarationError(f"table {self.name!r} needs columns and a key")
+            return Table(SourceSchema(self.name, "table", types, self.key, windowed=False))
+        if self.window is None:
+            if self.time is not None or self.delay is not None:
+                raise DeclarationError(f"stream {self.name!r}: time and delay go with a window")
+            return Stream(SourceSchema(self.name, "stream", types, self.key, windowed=False))
+        return self._window(types)
+
+    def _window(self, types: dict[str, ColumnType] | None) -> Window:
+        assert self.window is not None
+        if types is None:
+            raise DeclarationError(f"stream {self.name!r}: a window needs declared columns")
+        unit, size = window_size(self.window, source=self.name)
+        if unit == "time" and self.time is None:
+            raise DeclarationError(
+                f"stream {self.name!r}: a window of {self.window} needs time=, the column to go by"
+            )
+        if unit == "rows" and (self.time is not None or self.delay is not None):
+            raise DeclarationError(
+                f"stream {self.name!r}: time and delay go with a window of time, not of rows"
+            )
+        if self.time is not None and (self.time not in types or not types[self.time].is_timestamp):
+            raise DeclarationError(
+                f"stream {self.name!r}: time= must name a timestamp column, not {self.time!r}"
+            )
+        return Window(
+            SourceSchema(self.name, "stream", types, self.key, windowed=True),
+            rows=size if unit == "rows" else None,
+            length=0 if unit == "rows" else size,
+            time=self.time,
+            delay=0 if self.delay is None else delay_length(self.delay, source=self.name),
+        )
+
+    def _types(self) -> dict[str, ColumnType] | None:
+        if self.columns is None:
+            return None
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise DeclarationError(
+                f"{self.kind} {self.name!r}: columns is a dict of name to type, not {self.columns!r}"
+            )
+        types = {}
+        for name, text in self.columns.items():
+            if not isinstance(name, str) or not name:
+                raise DeclarationError(f"{self.kind} {self.name!r}: {name!r} is not a column name")
+            if name in _RESERVED:
+                raise DeclarationError(f"{self.kind} {self.name!r}: the column name {name!r} is reserved")
+            if not isinstance(text, str):
+                raise DeclarationError(
+                    f"{self.kind} {self.name!r}: the type of {name!r} is a name such as 'double'"
+                )
+            types[name] = ColumnType.parse(text, column=name)
+        return types

@@ -1,0 +1,109 @@
+"""What a batch did to the rows of a table or a window, before any shape looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.floats import floats_of
+from tocsin.engine.rows import RowStore
+from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs, RowDelta
+
+
+@dataclass
+class SourceDelta:
+    """Entries as in `RowDelta`, with the places of the rows in the store instead of their values."""
+
+    store: RowStore
+    seq: Longs
+    step: Ints
+    row: Ints
+    born_before: Longs
+    born_after: Longs
+    #: int64 (entries,): where the row was before the step, -1 if it was not there
+    position_before: Longs
+    #: int64 (entries,): where the row is after the step, -1 if it is gone
+    position_after: Longs
+    _floats: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def stays(self) -> Bools:
+        """Which entries are there before and after."""
+        stays: Bools = (self.born_before != ABSENT) & (self.born_after != ABSENT)
+        return stays
+
+    def column(self, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """A column before and after, null where the row is absent."""
+        before = self.store.take(self.position_before, [name]).column(0)
+        after = self.store.take(self.position_after, [name]).column(0)
+        return before, after
+
+    def floats(self, name: str) -> tuple[Floats, Floats]:
+        """A numeric column before and after, NaN where NULL or absent. Read once for all shapes."""
+        if name not in self._floats:
+            before, after = self.column(name)
+            self._floats[name] = floats_of(before), floats_of(after)
+        return self._floats[name]
+
+    def touched(self, selected: Sequence[str]) -> Bools:
+        """Which entries differ in a selected column, or hold a new row under an old key."""
+        stays = self.stays
+        touched: Bools = stays & (self.born_before != self.born_after)
+        candidates = np.flatnonzero(stays & ~touched & (self.position_before != self.position_after))
+        if len(candidates) and selected:
+            names = list(dict.fromkeys(selected))
+            before = self.store.take(self.position_before[candidates], names)
+            after = self.store.take(self.position_after[candidates], names)
+            differs = np.zeros(len(candidates), np.bool_)
+            for name in names:
+                differs |= _differs(before.column(name), after.column(name))
+            touched[candidates] = differs
+        return touched
+
+    def for_index(self, before: list[Floats], after: list[Floats], touched: Bools) -> RowDelta:
+        """The delta as one index sees it, through the given columns."""
+        count = len(self.row)
+        return RowDelta(
+            self.seq, self.step, self.row, self.born_before, self.born_after,
+            _matrix(before, count), _matrix(after, count), touched,
+        )  # fmt: skip
+
+    def positions_at(self, rows: Ints, steps: Ints, now: Longs) -> Longs:
+        """Where each of `rows` was just after its step; `now` is where it is after the batch."""
+        if len(self.seq) <= 1 or not len(self.row):
+            return now
+        n_steps = len(self.seq)
+        order = np.lexsort((self.step, self.row))
+        keys = self.row[order].astype(np.int64) * n_steps + self.step[order]
+        at = np.searchsorted(keys, rows.astype(np.int64) * n_steps + steps, side="right")
+        earlier, later = order[np.maximum(at - 1, 0)], order[np.minimum(at, len(order) - 1)]
+        has_earlier = (at > 0) & (self.row[earlier] == rows)
+        has_later = (at < len(order)) & (self.row[later] == rows)
+        return np.where(
+            has_earlier, self.position_after[earlier], np.where(has_later, self.position_before[later], now)
+        )
+
+
+def _matrix(columns: list[Floats], count: int) -> Floats:
+    matrix = np.empty((count, len(columns)), np.float64)
+    for index, column in enumerate(columns):
+        matrix[:, index] = column
+    return matrix
+
+
+def _differs(before: pa.ChunkedArray, after: pa.ChunkedArray) -> Bools:
+    """Whether values differ; two NULLs, or two NaNs, do not."""
+    unequal = pc.fill_null(pc.not_equal(before, after), False).to_numpy()
+    nulls = pc.not_equal(pc.is_null(before), pc.is_null(after)).to_numpy()
+    differs = np.asarray(unequal | nulls, np.bool_)
+    if pa.types.is_floating(before.type):
+        both_nan = pc.and_(pc.is_nan(before), pc.is_nan(after))
+        differs &= ~np.asarray(pc.fill_null(both_nan, False).to_numpy(), np.bool_)
+    return differs

@@ -1,0 +1,350 @@
+"""The engine: declare sources, register standing queries, publish rows, be told what changed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine import saving
+from tocsin.engine.catalog import Declaration
+from tocsin.engine.changes import changes_table
+from tocsin.engine.deltas import SourceDelta
+from tocsin.engine.durations import microseconds
+from tocsin.engine.groups import EventGroup, Group, RowGroup, Source, build_group
+from tocsin.engine.intake import OP, as_columns, cast_column, read_batch, refuse_nulls
+from tocsin.engine.registry import Registry
+from tocsin.engine.streams import Stream
+from tocsin.engine.tables import Table
+from tocsin.engine.text import text_of
+from tocsin.engine.windows import Window
+from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
+from tocsin.indexes.contract import Arrays, Ints
+from tocsin.language import Plan, Threshold, parameters, parse, plan, shape
+
+NOTHING = np.empty(0, np.int64)
+
+#: How many statements the engine remembers the plans of.
+REMEMBERED_PLANS = 4096
+
+
+class Engine:
+    """Standing queries over tables and streams, in this process. Not safe for threads.
+
+    A method that raises has changed nothing.
+    """
+
+    def __init__(self) -> None:
+        self._declarations: dict[str, Declaration] = {}
+        self._sources: dict[str, Source] = {}
+        self._registry = Registry()
+        self._groups: dict[int, Group] = {}
+        self._group_of_shape: dict[str, int] = {}
+        self._statement_of_group: dict[int, str] = {}
+        self._next_group = 0
+        self._plans: dict[str, tuple[Plan, str]] = {}
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._registry)
+
+    def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
+        """Declare a table: its rows are upserted by `key`."""
+        self._declare(Declaration("table", name, _copied(columns), key))
+
+    def create_stream(
+        self,
+        name: str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        key: str | None = None,
+        window: str | None = None,
+        time: str | None = None,
+        delay: str | None = None,
+    ) -> None:
+        """Declare a stream. Without `columns`, rows are sparse and have any attribute.
+
+        `window` is `"1000 rows"`, or `"5 minutes"` with `time` naming a timestamp column; `delay`
+        holds rows back for so long and applies them in time order.
+        """
+        self._declare(Declaration("stream", name, _copied(columns), key, window, time, delay))
+
+    def subscribe(self, sql: str, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
+        """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
+        if id is not None and not isinstance(id, str):
+            raise ParameterError(f"a subscription's id is a text, not {id!r}")
+        columns = {name: _scalar_column(name, value) for name, value in params.items()}
+        ids = None if id is None else pa.array([id], pa.string())
+        return cast(str, self._subscribe(sql, ids, columns, 1, repeat)[0].as_py())
+
+    def subscribe_many(self, sql: str, params: Any, *, repeat: bool = False) -> int:
+        """Register one subscription for each row of `params`; how many. Cost: linear.
+
+        `params` is an Arrow table, a pandas frame or a dict of arrays. A column `id` holds the ids;
+        without it they are made up.
+        """
+        try:
+            columns = as_columns(params, source="params")
+        except RowError as failure:
+            raise ParameterError(str(failure)) from None
+        ids = columns.pop("id", None)
+        lengths = {len(column) for column in columns.values()} | ({len(ids)} if ids is not None else set())
+        if len(lengths) > 1:
+            raise ParameterError(f"the parameters' columns have different lengths: {sorted(lengths)}")
+        count = lengths.pop() if lengths else 0
+        if ids is not None:
+            if ids.null_count:
+                raise ParameterError(
+                    f"row {int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))}: id is null"
+                )
+            ids = text_of(ids)
+        self._subscribe(sql, ids, columns, count, repeat)
+        return count
+
+    def unsubscribe(self, sid: str) -> None:
+        """End a subscription. Cost: constant."""
+        slot, number, local = self._registry.place(sid)
+        self._end(number, np.array([slot], np.int32), np.array([local], np.int32))
+
+    def publish(
+        self, name: str, data: Any, /, *, each: bool = False, rows: bool = False, top: int | None = None
+    ) -> pa.Table:
+        """Publish rows (an Arrow table, a pandas frame or a list of dicts); the changes that they cause.
+
+        `each` reports after every row, else the net change of the batch is reported. `rows` adds
+        the SELECT list as JSON. `top` keeps each event's so many best matches.
+        """
+        source = self._source(name)
+        if isinstance(source, Stream):
+            if top is not None and (not isinstance(top, int) or isinstance(top, bool) or top < 1):
+                raise ParameterError(f"top is a whole number from 1 on, not {top!r}")
+            return self._tell_events(source, data, top, rows)
+        if top is not None:
+            raise ParameterError(f"top goes with a stream without a window; {source.schema.describe()}")
+        assert source.schema.columns is not None
+        extra = OP if isinstance(source, Table) else None
+        batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=extra)
+        if isinstance(source, Table):
+            return self._tell_rows(source, source.apply(batch.rows, batch.deletes, each=each), rows)
+        if source.time is not None:
+            refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
+        return self._tell_rows(source, source.apply(batch.rows, each=each), rows)
+
+    def delete(self, name: str, keys: Any, *, each: bool = False, rows: bool = False) -> pa.Table:
+        """Delete rows of a table by key; the changes. Unknown keys do nothing."""
+        source = self._source(name)
+        if not isinstance(source, Table):
+            raise RowError(f"{name!r} is a stream; rows are deleted from tables")
+        assert source.schema.columns is not None
+        assert source.schema.key is not None
+        key = source.schema.key
+        column = as_columns({key: keys}, source=name)[key]
+        given = cast_column(column, source.schema.columns[key], column=key, source=name)
+        refuse_nulls(given, name=key, source=name, role="key")
+        batch = read_batch({key: given}, source.schema.columns, source=name, key=key, extra=None)
+        delta = source.apply(batch.rows, np.ones(len(given), np.bool_), each=each)
+        return self._tell_rows(source, delta, rows)
+
+    def advance(self, name: str, time: Any, *, rows: bool = False) -> pa.Table:
+        """Time has moved on to `time`: rows held back are applied, old ones expire; the changes.
+
+        `time` is a datetime (naive is UTC), an ISO-8601 text or UTC microseconds.
+        """
+        source = self._source(name)
+        if not isinstance(source, Window) or source.time is None:
+            raise RowError(f"{name!r} has no window of time to advance")
+        return self._tell_rows(source, source.advance(microseconds(time)), rows)
+
+    def result(self, sid: str) -> pa.Table:
+        """A subscription's current answer: the SELECT list's columns, in rank order."""
+        _, number, local = self._registry.place(sid)
+        return self._groups[number].result(local)
+
+    def answers(self, sids: Any, *, rows: bool = False) -> pa.Table:
+        """The current answers of many subscriptions as changes: what a new subscriber has to hear first.
+
+        Each is `enter` or `value` with the number of the last row applied. Thresholds and matching
+        have none.
+        """
+        slots = self._registry.find(sids)
+        numbers, locals_ = self._registry.group[slots], self._registry.local[slots]
+        tables = []
+        for number in np.unique(numbers).tolist():
+            group = self._groups[number]
+            if isinstance(group, RowGroup):
+                found = group.index.result(locals_[numbers == number])
+                seq = np.array([self._sources[group.sources[0]].next_number - 1], np.int64)
+                tables.append(changes_table([(group, found)], seq, self._registry.ids, with_rows=rows))
+        return pa.concat_tables(tables) if tables else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
+
+    def explain(self, sid: str) -> str:
+        """Which engine and index keep a subscription, and with which parameters."""
+        _, number, local = self._registry.place(sid)
+        group = self._groups[number]
+        return f"subscription: {sid}\nsource: {', '.join(group.sources)}\n{group.explain(local)}"
+
+    def counts(self, name: str) -> dict[str, int]:
+        """What a source has seen: rows numbered, late rows dropped, rows without a weight for a threshold."""
+        source = self._source(name)
+        return {"rows": source.next_number, "late": source.late, "weightless": source.weightless}
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the whole engine to one file, atomically."""
+        saving.write(path, self._manifest(), dict(self._arrays()))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Engine:
+        """The engine that `save` wrote."""
+        manifest, arrays = saving.read(path)
+        engine = cls()
+        engine._restore(manifest, arrays)
+        return engine
+
+    def _declare(self, declaration: Declaration) -> None:
+        source = declaration.build()
+        if declaration.name in self._sources:
+            raise DuplicateSource(
+                f"there is a {self._declarations[declaration.name].kind} {declaration.name!r} already"
+            )
+        self._sources[declaration.name] = source
+        self._declarations[declaration.name] = declaration
+        self._plans.clear()
+
+    def _source(self, name: str) -> Source:
+        if name not in self._sources:
+            near = difflib.get_close_matches(str(name), list(self._sources), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UnknownSource(f"there is no table or stream {name!r}{hint}")
+        return self._sources[name]
+
+    def _plan(self, sql: str) -> tuple[Plan, str]:
+        if sql not in self._plans:
+            made = plan(parse(sql), {name: source.schema for name, source in self._sources.items()})
+            if len(self._plans) >= REMEMBERED_PLANS:
+                self._plans.clear()
+            self._plans[sql] = made, shape(made)
+        return self._plans[sql]
+
+    def _subscribe(
+        self, sql: str, ids: pa.Array | None, columns: dict[str, pa.Array], count: int, repeat: bool
+    ) -> pa.Array:
+        made, key = self._plan(sql)
+        if repeat and not isinstance(made, Threshold):
+            raise ParameterError("repeat goes with a threshold (SUM or COUNT … HAVING)")
+        if "id" in parameters(made):
+            raise ParameterError("a parameter cannot be named :id, which names the subscription itself")
+        number = self._group_of_shape.get(key)
+        group = (
+            self._groups[number]
+            if number is not None
+            else build_group(made, self._sources, self._registry.ids)
+        )
+        values = group.bind(made, columns, count, repeat)
+        if ids is not None:
+            self._registry.refuse_taken(ids)
+        else:
+            ids = self._registry.fresh_ids(count)
+        if count == 0:
+            return ids
+        if number is None:
+            number = self._open(group, key, sql)
+        slots = self._registry.add(ids)
+        self._registry.group[slots] = number
+        self._registry.local[slots] = group.add(slots, values)
+        return ids
+
+    def _open(self, group: Group, key: str, sql: str) -> int:
+        """Take a new group in: it learns the rows that are there."""
+        number, self._next_group = self._next_group, self._next_group + 1
+        self._groups[number] = group
+        self._group_of_shape[key] = number
+        self._statement_of_group[number] = sql
+        if isinstance(group, RowGroup):
+            for name in group.sources:
+                group.apply(name, cast(Table | Window, self._sources[name]).everything())
+                group.finish()
+        return number
+
+    def _end(self, number: int, slots: Ints, locals_: Ints) -> None:
+        """End subscriptions of one group, and the group with its last one."""
+        group = self._groups[number]
+        group.terminate(locals_)
+        self._registry.remove(slots)
+        if len(group) == 0:
+            key = next(key for key, value in self._group_of_shape.items() if value == number)
+            del self._groups[number], self._group_of_shape[key], self._statement_of_group[number]
+
+    def _groups_of(self, name: str) -> Iterator[tuple[int, Group]]:
+        return ((number, group) for number, group in self._groups.items() if name in group.sources)
+
+    def _tell_rows(self, source: Table | Window, delta: SourceDelta, with_rows: bool) -> pa.Table:
+        name = source.schema.name
+        groups = [cast(RowGroup, group) for _, group in self._groups_of(name)]
+        told = [(group, group.apply(name, delta)) for group in groups]
+        table = changes_table(told, delta.seq, self._registry.ids, with_rows=with_rows)
+        for group in groups:
+            group.finish()
+        source.finish()
+        return table
+
+    def _tell_events(self, source: Stream, rows: Any, top: int | None, with_rows: bool) -> pa.Table:
+        batch = source.read(rows)
+        groups = [(number, cast(EventGroup, group)) for number, group in self._groups_of(source.schema.name)]
+        given = [group.read(batch) for _, group in groups]
+        source.next_number += len(batch)
+        told = [
+            (group, group.apply(batch, part, top)) for (_, group), part in zip(groups, given, strict=True)
+        ]
+        table = changes_table(told, batch.seq, self._registry.ids, with_rows=with_rows)
+        for (number, group), (_, changes) in zip(groups, told, strict=True):
+            group.finish()
+            ended = group.ended(changes)
+            if len(ended):
+                self._end(number, group.owner[ended], ended)
+        return table
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "sources": [declaration.as_dict() for declaration in self._declarations.values()],
+            "groups": [[number, self._statement_of_group[number]] for number in self._groups],
+            "next_group": self._next_group,
+        }
+
+    def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        yield from saving.prefixed("registry", self._registry.arrays())
+        for place, source in enumerate(self._sources.values()):
+            yield from saving.prefixed(f"source/{place}", source.arrays())
+        for number, group in self._groups.items():
+            yield from saving.prefixed(f"group/{number}", group.arrays())
+
+    def _restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
+        for place, declared in enumerate(manifest["sources"]):
+            declaration = Declaration(**declared)
+            self._declare(declaration)
+            self._sources[declaration.name].restore(saving.below(arrays, f"source/{place}"))
+        self._registry.restore(saving.below(arrays, "registry"))
+        for number, sql in manifest["groups"]:
+            made, key = self._plan(sql)
+            group = build_group(made, self._sources, self._registry.ids)
+            group.restore(saving.below(arrays, f"group/{number}"))
+            self._groups[number] = group
+            self._group_of_shape[key] = number
+            self._statement_of_group[number] = sql
+        self._next_group = manifest["next_group"]
+
+
+def _copied(columns: Mapping[str, str] | None) -> dict[str, str] | None:
+    return dict(columns) if isinstance(columns, Mapping) else columns
+
+
+def _scalar_column(name: str, value: Any) -> pa.Array:
+    if isinstance(value, (Sequence, Mapping, np.ndarray, pa.Array)) and not isinstance(value, str):
+        raise ParameterError(f"parameter :{name} is one value, not {type(value).__name__}")
+    try:
+        return pa.array([value.as_py() if isinstance(value, pa.Scalar) else value])
+    except (pa.ArrowException, OverflowError, TypeError):
+        raise ParameterError(f"parameter :{name} cannot be {value!r}") from None

@@ -1,0 +1,91 @@
+"""A group: the subscriptions of one shape, the index that keeps them, and what the index need not know."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.saving import below, prefixed
+from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
+from tocsin.indexes.shared.columns import Slots, grown
+from tocsin.language import Plan
+
+
+class Group(ABC):
+    """Binds one plan's shape to its index. Subscriptions are local slots; `owner` leads to the registry's."""
+
+    #: the room that keeps it, as `explain` says
+    room: str
+
+    def __init__(self, plan: Plan, sources: tuple[str, ...]) -> None:
+        self.plan = plan
+        self.sources = sources
+        self._slots = Slots()
+        #: int32 by local slot: the subscription's slot in the registry
+        self.owner: Ints = np.empty(16, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    @abstractmethod
+    def index(self) -> Index:
+        """The index that keeps the group's subscriptions."""
+
+    @abstractmethod
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Any:
+        """Parameters as the index takes them. Raises ParameterError; changes nothing."""
+
+    @abstractmethod
+    def register(self, slots: Ints, values: Any) -> None:
+        """Hand bound values to the index."""
+
+    @abstractmethod
+    def result(self, slot: int) -> pa.Table:
+        """One subscription's current answer."""
+
+    @abstractmethod
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        """The key of each change, as text; null where there is none."""
+
+    @abstractmethod
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        """The SELECT list of each change's row as JSON; null where there is none."""
+
+    def add(self, owners: Ints, values: Any) -> Ints:
+        """Register subscriptions; their local slots, which are handed out in order."""
+        slots = self._slots.take(len(owners))
+        self.owner = grown(self.owner, self._slots.top)
+        self.owner[slots] = owners
+        self.register(slots, values)
+        return slots
+
+    def terminate(self, slots: Ints) -> None:
+        """End subscriptions."""
+        self.index.terminate(slots)
+        self._slots.give_back(slots)
+
+    def finish(self) -> None:
+        """A batch's changes have been told: forget what only they needed."""
+        return
+
+    def explain(self, slot: int) -> str:
+        """Which room and index keep a subscription, and its parameters."""
+        values = "".join(f"\n  {name}: {value}" for name, value in self.index.parameters(slot).items())
+        return f"engine: {self.room}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+
+    def arrays(self) -> Arrays:
+        """The group's state."""
+        owner = self.owner[: self._slots.top].copy()
+        slots = prefixed("slots", self._slots.arrays())
+        return {"owner": owner, **dict(slots), **dict(prefixed("index", self.index.arrays()))}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from."""
+        self.owner = arrays["owner"].astype(np.int32)
+        self._slots.restore(below(arrays, "slots"))
+        self.index.restore(below(arrays, "index"))

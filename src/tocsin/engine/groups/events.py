@@ -1,0 +1,192 @@
+"""Groups over the events of a stream: range thresholds and boolean matching."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import astuple
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.floats import floats_of, weights_of
+from tocsin.engine.groups.base import Group
+from tocsin.engine.streams import EventBatch, Stream
+from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
+from tocsin.indexes.matching import IdOrder, MatchScan, PredicateColumns
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.names import Names
+from tocsin.indexes.thresholds import ThresholdScan
+from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, scale
+
+
+class EventGroup(Group):
+    """A group whose index sees events. `read` may refuse a batch; `apply` may not."""
+
+    def __init__(self, plan: Threshold | Match, source: Stream) -> None:
+        super().__init__(plan, (source.schema.name,))
+        self._source = source
+        self._batch: EventBatch | None = None
+
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        assert self._batch is not None
+        return pa.chunked_array([self._batch.keys(changes.row)], pa.string())
+
+    def finish(self) -> None:
+        self._batch = None
+
+    @abstractmethod
+    def read(self, batch: EventBatch) -> Any:
+        """What the index takes of the batch. Raises RowError; changes nothing."""
+
+    @abstractmethod
+    def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
+        """What the batch changes for the group's subscriptions; `given` is what `read` returned."""
+
+    def ended(self, changes: ChangeSet) -> Ints:
+        """Subscriptions that these changes have ended."""
+        return np.empty(0, np.int32)
+
+
+class ThresholdGroup(EventGroup):
+    """`SELECT SUM(w) FROM s WHERE box HAVING SUM(w) >= tau`."""
+
+    room = "thresholds"
+
+    def __init__(self, plan: Threshold, source: Stream) -> None:
+        super().__init__(plan, source)
+        self._box = [dimension.column for dimension in plan.box]
+        self._column = plan.column
+        self._type = plan.type
+        self._name = plan.name
+        self._scale = scale(plan)
+        self._index = ThresholdScan(len(plan.box), self._scale)
+        #: bool by local slot: starts anew after it has matured
+        self._repeat = np.zeros(16, np.bool_)
+
+    @property
+    def index(self) -> Index:
+        return self._index
+
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Arrays:
+        return {**bind(plan, parameters, count), "repeat": np.full(count, repeat)}
+
+    def register(self, slots: Ints, values: Arrays) -> None:
+        self._repeat = grown(self._repeat, self._slots.top)
+        self._repeat[slots] = values["repeat"]
+        self._index.register(slots, values)
+
+    def read(self, batch: EventBatch) -> tuple[np.ndarray, np.ndarray]:
+        values = np.empty((len(batch), len(self._box)), np.float64)
+        for position, name in enumerate(self._box):
+            values[:, position] = floats_of(batch.column(name))
+        if self._column is None:
+            return values, np.ones(len(batch), np.int64)
+        return values, weights_of(batch.column(self._column), name=self._column)
+
+    def apply(self, batch: EventBatch, given: tuple[np.ndarray, np.ndarray], top: int | None) -> ChangeSet:
+        self._batch = batch
+        values, weights = given
+        self._source.weightless += int(np.count_nonzero(weights == 0))
+        return self._index.apply(values, weights)
+
+    def ended(self, changes: ChangeSet) -> Ints:
+        return np.unique(changes.subscription[~self._repeat[changes.subscription]])
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        return pa.nulls(len(changes.row), pa.string())
+
+    def result(self, slot: int) -> pa.Table:
+        reached, missing = self._index.progress(np.array([slot], np.int32))
+        names = (self._name, "missing")
+        return pa.table({n: self._weight(int(w[0])) for n, w in zip(names, (reached, missing), strict=True)})
+
+    def _weight(self, scaled: int) -> pa.Array:
+        if self._type is not None and self._type.is_decimal:
+            return pa.array([Decimal(scaled) / self._scale], pa.decimal128(38, self._type.arrow.scale))
+        if self._scale == 1:
+            return pa.array([scaled], pa.int64())
+        return pa.array([scaled / self._scale], pa.float64())
+
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), "repeat": self._repeat[: self._slots.top].copy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._repeat = arrays["repeat"].astype(np.bool_)
+
+
+class MatchGroup(EventGroup):
+    """`SELECT … FROM s WHERE p1 AND p2 AND …`, with weights.
+
+    All expressions over a stream are one group, whatever they select: the best k are the best of all.
+    """
+
+    room = "matching"
+
+    def __init__(self, plan: Match, source: Stream, ids: Names) -> None:
+        super().__init__(plan, source)
+        self._ids = ids
+        self._index = MatchScan()
+        #: the different SELECT lists, and int32 by local slot: which one it is
+        self._selects: list[tuple[Selected, ...]] = []
+        self._select: Ints = np.zeros(16, np.int32)
+
+    @property
+    def index(self) -> Index:
+        return self._index
+
+    def bind(
+        self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool
+    ) -> tuple[tuple[Selected, ...], list[PredicateColumns]]:
+        assert isinstance(plan, Match)
+        bound = bind_match(plan, parameters, count)
+        return plan.select, [PredicateColumns(p.attribute, p.operator, p.operands, p.weight) for p in bound]
+
+    def register(self, slots: Ints, values: tuple[tuple[Selected, ...], list[PredicateColumns]]) -> None:
+        select, predicates = values
+        if select not in self._selects:
+            self._selects.append(select)
+        self._select = grown(self._select, self._slots.top)
+        self._select[slots] = self._selects.index(select)
+        self._index.register(slots, predicates)
+
+    def read(self, batch: EventBatch) -> Any:
+        return batch.events()
+
+    def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
+        self._batch = batch
+        names = self._ids.columns
+        order = IdOrder(names.heap, names.starts, names.lengths, self.owner)
+        return self._index.apply(given, top, order)
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        assert self._batch is not None
+        texts = np.empty(len(changes.row), object)
+        select = self._select[changes.subscription]
+        for number in np.unique(select).tolist():
+            mine = np.flatnonzero(select == number)
+            events, place = np.unique(changes.row[mine], return_inverse=True)
+            written = self._batch.json(events, self._selects[number])
+            texts[mine] = written.to_numpy(zero_copy_only=False)[place]
+        return pa.array(texts, pa.string())
+
+    def result(self, slot: int) -> pa.Table:
+        schema = self._source.schema.columns
+        select = self._selects[self._select[slot]]
+        fields = [(item.name, schema[item.column].arrow if schema else pa.null()) for item in select]
+        return pa.schema(fields).empty_table()
+
+    def arrays(self) -> Arrays:
+        selects = json.dumps([[astuple(item) for item in select] for select in self._selects])
+        text = np.frombuffer(selects.encode(), np.uint8)
+        return {**super().arrays(), "select": self._select[: self._slots.top].copy(), "selects": text}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._select = arrays["select"].astype(np.int32)
+        selects = json.loads(arrays["selects"].tobytes())
+        self._selects = [tuple(Selected(*item) for item in select) for select in selects]

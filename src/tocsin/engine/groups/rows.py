@@ -1,0 +1,199 @@
+"""Groups over the rows of a table or a window: top-k, live rows, score thresholds, MIN to AVG."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.compiling import compile_score
+from tocsin.engine.deltas import SourceDelta
+from tocsin.engine.groups.base import Group
+from tocsin.engine.tables import Table
+from tocsin.engine.text import json_rows
+from tocsin.engine.windows import Window
+from tocsin.indexes.contract import (
+    LEAVE,
+    Arrays,
+    BoundIndex,
+    ChangeSet,
+    Floats,
+    Ints,
+    Longs,
+    RowIndex,
+)
+from tocsin.indexes.ranges import AggregateScan, TopKScan
+from tocsin.indexes.shared.members import Members
+from tocsin.indexes.windows import PreferenceScan
+from tocsin.language import Aggregate, Column, Plan, Rows, Selected, TopK, bind
+
+
+class RowGroup(Group):
+    """A group whose index sees what happens to rows."""
+
+    def __init__(self, plan: Plan, sources: tuple[Table | Window, ...]) -> None:
+        super().__init__(plan, tuple(source.schema.name for source in sources))
+        self._delta: SourceDelta | None = None
+
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Arrays:
+        return bind(plan, parameters, count)
+
+    def register(self, slots: Ints, values: Arrays) -> None:
+        self.index.register(slots, values)
+
+    def finish(self) -> None:
+        self._delta = None
+
+    @property
+    @abstractmethod
+    def index(self) -> BoundIndex:
+        """The index that keeps the group's subscriptions."""
+
+    @abstractmethod
+    def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
+        """What the delta changes for the group's subscriptions."""
+
+
+class SelectGroup(RowGroup):
+    """`SELECT cols FROM one source`: answers are rows, by rank or not."""
+
+    def __init__(self, plan: TopK | Rows, source: Table | Window) -> None:
+        super().__init__(plan, (source,))
+        self._source = source
+        self._select = plan.select
+        self._columns = [dimension.column for dimension in plan.box]
+        self._columns += list(plan.score.columns) if plan.score else []
+        self._index = _select_index(plan, windowed=isinstance(source, Window))
+        self.room = "ranges" if isinstance(self._index, TopKScan) else "windows"
+        if isinstance(plan, Rows) and isinstance(source, Table):
+            self.room = "ranges"
+
+    @property
+    def index(self) -> RowIndex:
+        return self._index
+
+    def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
+        self._delta = delta
+        touched = delta.touched([item.column for item in self._select])
+        return self._index.apply(delta.for_index(*_columns(delta, self._columns), touched))
+
+    def result(self, slot: int) -> pa.Table:
+        rows = self._index.result(np.array([slot], np.int32)).row
+        return selected(self._source, self._source.positions(rows), self._select)
+
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        return pa.chunked_array([self._source.key_text(changes.row)], pa.string())
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        positions = rows_at(self._source, self._delta, changes.row, changes.step)
+        positions[changes.op == LEAVE] = -1
+        return distinct_json(self._source, positions, self._select)
+
+
+class AggregateGroup(RowGroup):
+    """`SELECT MIN(y) FROM t WHERE box`, and MAX, COUNT, SUM, AVG: one value."""
+
+    room = "ranges"
+
+    def __init__(self, plan: Aggregate, source: Table) -> None:
+        super().__init__(plan, (source,))
+        self._source = source
+        self._function = plan.function
+        self._column = plan.column
+        self._name = plan.name
+        self._box = [dimension.column for dimension in plan.box]
+        self._index = AggregateScan(len(plan.box), function=plan.function)
+
+    @property
+    def index(self) -> RowIndex:
+        return self._index
+
+    def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
+        before, after = _columns(delta, self._box)
+        if self._column is None or not self._is_numeric():
+            # COUNT looks only at whether the value is there.
+            present_before, present_after = self._presence(delta)
+            before.append(present_before)
+            after.append(present_after)
+        else:
+            y_before, y_after = delta.floats(self._column)
+            before.append(y_before)
+            after.append(y_after)
+        return self._index.apply(delta.for_index(before, after, np.zeros(len(delta), np.bool_)))
+
+    def result(self, slot: int) -> pa.Table:
+        answer = self._index.result(np.array([slot], np.int32))
+        row, value = int(answer.row[0]), float(answer.score[0])
+        column: pa.Array | pa.ChunkedArray
+        if self._function in ("min", "max"):
+            assert self._column is not None
+            position = self._source.positions(answer.row) if row >= 0 else np.array([-1], np.int64)
+            column = self._source.store.take(position, [self._column]).column(0)
+        elif self._function == "count":
+            column = pa.array([int(value)], pa.int64())
+        else:
+            column = pa.array([None if np.isnan(value) else value], pa.float64())
+        return pa.table({self._name: column})
+
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        if self._function not in ("min", "max"):
+            return pa.chunked_array([pa.nulls(len(changes.row), pa.string())])
+        named = changes.row >= 0
+        texts = self._source.key_text(changes.row[named])
+        return pa.chunked_array([texts.take(pa.array(np.cumsum(named) - 1, mask=~named))], pa.string())
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        return pa.nulls(len(changes.row), pa.string())
+
+    def _is_numeric(self) -> bool:
+        assert self._source.schema.columns is not None
+        return self._column is not None and self._source.schema.columns[self._column].is_numeric
+
+    def _presence(self, delta: SourceDelta) -> tuple[Floats, Floats]:
+        if self._column is None:
+            return np.zeros(len(delta)), np.zeros(len(delta))
+        before, after = delta.column(self._column)
+        return (
+            np.where(before.is_null().to_numpy(), np.nan, 0.0),
+            np.where(after.is_null().to_numpy(), np.nan, 0.0),
+        )
+
+
+def selected(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Table:
+    """The SELECT list of the rows at `positions`, under the names it gives them."""
+    rows = source.store.take(positions, list(dict.fromkeys(item.column for item in select)))
+    return pa.table([rows.column(item.column) for item in select], names=[item.name for item in select])
+
+
+def rows_at(source: Table | Window, delta: SourceDelta | None, rows: Ints, steps: Ints) -> Longs:
+    """Where each row was in the store just after its step."""
+    now = source.positions(rows).copy()
+    if delta is None or delta.store is not source.store:
+        return now
+    return delta.positions_at(rows, steps, now)
+
+
+def distinct_json(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Array:
+    """JSON of the rows at `positions`, each written once however often it is told; null at -1."""
+    distinct, place = np.unique(positions, return_inverse=True)
+    first = int(np.searchsorted(distinct, 0))
+    texts = json_rows(selected(source, distinct[first:], select))
+    return texts.take(pa.array(place - first, mask=positions < 0))
+
+
+def _columns(delta: SourceDelta, names: list[str]) -> tuple[list[Floats], list[Floats]]:
+    pairs = [delta.floats(name) for name in names]
+    return [before for before, _ in pairs], [after for _, after in pairs]
+
+
+def _select_index(plan: TopK | Rows, *, windowed: bool) -> TopKScan | PreferenceScan | Members:
+    dimensions = len(plan.box)
+    if isinstance(plan, Rows):
+        return Members(dimensions, compile_score(plan.score) if plan.score else None)
+    if isinstance(plan.score.expression, Column) and not windowed:
+        return TopKScan(dimensions, descending=plan.descending)
+    return PreferenceScan(
+        dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
+    )

@@ -1,0 +1,156 @@
+"""Groups that compare values rather than order them: DISTINCT and the select-join."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.arrow import one_array
+from tocsin.engine.deltas import SourceDelta
+from tocsin.engine.groups.rows import RowGroup, _columns, rows_at, selected
+from tocsin.engine.interning import Interner
+from tocsin.engine.saving import below, prefixed
+from tocsin.engine.tables import Table
+from tocsin.engine.text import json_rows, json_strings, value_of
+from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet, Floats
+from tocsin.indexes.ranges import DistinctScan, JoinScan
+from tocsin.language import Distinct, Join, Selected
+
+
+class DistinctGroup(RowGroup):
+    """`SELECT DISTINCT y FROM t WHERE box`: answers are values; a change's row is the value's code."""
+
+    room = "ranges"
+
+    def __init__(self, plan: Distinct, source: Table) -> None:
+        super().__init__(plan, (source,))
+        assert source.schema.columns is not None
+        self._selected = plan.selected
+        self._type = source.schema.columns[plan.selected.column]
+        self._box = [dimension.column for dimension in plan.box]
+        self._values = Interner()
+        self._index = DistinctScan(len(plan.box))
+
+    @property
+    def index(self) -> BoundIndex:
+        return self._index
+
+    def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
+        before, after = _columns(delta, self._box)
+        values_before, values_after = delta.column(self._selected.column)
+        after.append(self._values.acquire(one_array(values_after)))
+        before.append(self._values.release(one_array(values_before)))
+        if self._type.is_numeric:
+            y_before, y_after = delta.floats(self._selected.column)
+        else:
+            y_before, y_after = np.full(len(delta), np.nan), np.full(len(delta), np.nan)
+        before.append(y_before)
+        after.append(y_after)
+        return self._index.apply(delta.for_index(before, after, np.zeros(len(delta), np.bool_)))
+
+    def finish(self) -> None:
+        super().finish()
+        self._values.forget()
+
+    def result(self, slot: int) -> pa.Table:
+        codes = self._index.result(np.array([slot], np.int32)).row
+        values = value_of(self._values.text(codes), self._type.arrow)
+        return pa.table({self._selected.name: values.take(pc.sort_indices(values))})
+
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        return pa.chunked_array([self._values.text(changes.row)], pa.string())
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        values = value_of(self._values.text(changes.row), self._type.arrow)
+        texts = json_rows(pa.table({self._selected.name: values}))
+        return pc.if_else(pa.array(changes.op == LEAVE), pa.scalar(None, pa.string()), texts)
+
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), **dict(prefixed("values", self._values.arrays()))}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._values.restore(below(arrays, "values"))
+
+
+class JoinGroup(RowGroup):
+    """`SELECT … FROM r JOIN s ON r.a = s.a WHERE …`: answers are pairs of rows."""
+
+    room = "ranges"
+
+    def __init__(self, plan: Join, left: Table, right: Table) -> None:
+        super().__init__(plan, (left, right))
+        assert left.schema.columns is not None
+        assert right.schema.columns is not None
+        self._sides = (left, right)
+        self._on = (plan.left_on, plan.right_on)
+        self._select = plan.select
+        boxes = (plan.left_box, plan.right_box)
+        self._boxes = tuple([dimension.column for dimension in box] for box in boxes)
+        types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
+        #: numbers of two types are compared as doubles
+        self._common = pa.float64() if len(types) > 1 else types.pop()
+        self._values = Interner()
+        self._index = JoinScan(len(plan.left_box), len(plan.right_box))
+
+    @property
+    def index(self) -> BoundIndex:
+        return self._index
+
+    def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
+        self._delta = delta
+        side = self.sources.index(source)
+        before, after = _columns(delta, self._boxes[side])
+        on_before, on_after = delta.column(self._on[side])
+        after.append(self._codes(on_after, acquire=True))
+        before.append(self._codes(on_before, acquire=False))
+        touched = delta.touched([item.column for item in self._select if item.source == source])
+        return self._index.apply(delta.for_index(before, after, touched), side)
+
+    def finish(self) -> None:
+        super().finish()
+        self._values.forget()
+
+    def result(self, slot: int) -> pa.Table:
+        answer = self._index.result(np.array([slot], np.int32))
+        born = [side.born(rows) for side, rows in zip(self._sides, (answer.row, answer.other), strict=True)]
+        order = np.lexsort((born[1], born[0]))
+        positions = [
+            side.positions(rows[order])
+            for side, rows in zip(self._sides, (answer.row, answer.other), strict=True)
+        ]
+        return self._pairs(positions)
+
+    def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
+        left = json_strings(self._sides[0].key_text(changes.row))
+        right = json_strings(self._sides[1].key_text(changes.other))
+        return pa.chunked_array([pc.binary_join_element_wise("[", left, ", ", right, "]", "")], pa.string())
+
+    def rows(self, changes: ChangeSet) -> pa.Array:
+        positions = [
+            rows_at(side, self._delta, rows, changes.step)
+            for side, rows in zip(self._sides, (changes.row, changes.other), strict=True)
+        ]
+        texts = json_rows(self._pairs(positions))
+        return pc.if_else(pa.array(changes.op == LEAVE), pa.scalar(None, pa.string()), texts)
+
+    def _pairs(self, positions: list[np.ndarray]) -> pa.Table:
+        parts: dict[str, pa.ChunkedArray] = {}
+        for side, at in zip(self._sides, positions, strict=True):
+            mine: tuple[Selected, ...] = tuple(i for i in self._select if i.source == side.schema.name)
+            table = selected(side, at, mine)
+            parts.update({item.name: table.column(item.name) for item in mine})
+        names = [item.name for item in self._select]
+        return pa.table([parts[name] for name in names], names=names)
+
+    def _codes(self, column: pa.ChunkedArray, *, acquire: bool) -> Floats:
+        values = one_array(column.cast(self._common, safe=False))
+        return self._values.acquire(values) if acquire else self._values.release(values)
+
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), **dict(prefixed("values", self._values.arrays()))}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._values.restore(below(arrays, "values"))

@@ -1,0 +1,93 @@
+"""The registry: which subscription ids there are, and where each is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.arrow import one_array
+from tocsin.engine.saving import below, prefixed
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.indexes.contract import Arrays, Ints
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.names import Names
+
+
+class Registry:
+    """Ids to (group, local slot). All costs are constant a subscription."""
+
+    def __init__(self) -> None:
+        self.ids = Names()
+        #: int32 by slot: number of the group that keeps the subscription
+        self.group: Ints = np.empty(16, np.int32)
+        #: int32 by slot: the subscription's slot in its group
+        self.local: Ints = np.empty(16, np.int32)
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def place(self, sid: str) -> tuple[int, int, int]:
+        """(slot, group, local slot) of an id."""
+        slot = self.ids.find_one(sid) if isinstance(sid, str) else -1
+        if slot < 0:
+            raise UnknownSubscription(f"no subscription has the id {sid!r}")
+        return slot, int(self.group[slot]), int(self.local[slot])
+
+    def find(self, sids: Any) -> Ints:
+        """Slots of many ids."""
+        ids = one_array(sids) if isinstance(sids, (pa.Array, pa.ChunkedArray)) else pa.array(sids, pa.string())
+        slots = self.ids.find(ids)
+        if (slots < 0).any():
+            raise UnknownSubscription(f"no subscription has the id {ids[int(np.argmin(slots))].as_py()!r}")
+        return slots
+
+    def fresh_ids(self, count: int) -> pa.Array:
+        """Ids that nobody has."""
+        while True:
+            first, self._next_id = self._next_id, self._next_id + count
+            numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
+            ids = pc.binary_join_element_wise("s", numbers, "")
+            if not (self.ids.find(ids) >= 0).any():
+                return ids
+
+    def refuse_taken(self, ids: pa.Array) -> None:
+        """Raise DuplicateSubscription if an id is in use, or comes twice."""
+        taken = self.ids.find(ids) >= 0
+        if taken.any():
+            raise DuplicateSubscription(f"subscription id {ids[int(np.argmax(taken))].as_py()!r} is taken")
+        counts = ids.value_counts()
+        if len(counts) < len(ids):
+            again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
+            raise DuplicateSubscription(f"subscription id {again!r} comes twice")
+
+    def add(self, ids: pa.Array) -> Ints:
+        """Slots for new, distinct ids."""
+        slots, _ = self.ids.add(ids)
+        self.group = grown(self.group, self.ids.top)
+        self.local = grown(self.local, self.ids.top)
+        return slots
+
+    def remove(self, slots: Ints) -> None:
+        """Free the ids of distinct slots."""
+        self.ids.remove(slots)
+
+    def arrays(self) -> Arrays:
+        top = self.ids.top
+        ids = dict(prefixed("ids", self.ids.arrays()))
+        next_id = np.array([self._next_id])
+        return {
+            "group": self.group[:top].copy(),
+            "local": self.local[:top].copy(),
+            "next_id": next_id,
+            **ids,
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        self.group = arrays["group"].astype(np.int32)
+        self.local = arrays["local"].astype(np.int32)
+        self._next_id = int(arrays["next_id"][0])
+        self.ids.restore(below(arrays, "ids"))

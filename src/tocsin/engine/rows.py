@@ -1,0 +1,116 @@
+"""Rows as Arrow columns: appended in batches, read by position, dropped from the front or compacted.
+
+Small pieces are merged into larger ones as they come, as in a log-structured tree, so that a store
+filled one row at a time still has few pieces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.indexes.contract import Bytes, Longs
+
+
+class RowStore:
+    """An append-only sequence of rows. Positions count from 0 over the store's life until `compact`."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.first = 0
+        self._pieces: list[pa.Table] = []
+        self._starts: list[int] = []
+        self.next = 0
+
+    def __len__(self) -> int:
+        return self.next - self.first
+
+    def append(self, rows: pa.Table) -> int:
+        """Add rows; the position of the first. Cost: amortised logarithmic copies a row."""
+        first = self.next
+        if rows.num_rows == 0:
+            return first
+        self._pieces.append(rows.combine_chunks())
+        self._starts.append(first)
+        self.next += rows.num_rows
+        while len(self._pieces) > 1 and self._pieces[-2].num_rows <= 2 * self._pieces[-1].num_rows:
+            last = self._pieces.pop()
+            self._starts.pop()
+            self._pieces[-1] = pa.concat_tables([self._pieces[-1], last]).combine_chunks()
+        return first
+
+    def take(self, positions: Longs, columns: list[str] | None = None) -> pa.Table:
+        """The rows at `positions`, in that order; a negative position gives a row of nulls."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        if len(positions) == 0 or not self._pieces:
+            return _nulls(schema, len(positions))
+        piece_of = np.searchsorted(self._starts, positions, side="right") - 1
+        used = np.unique(piece_of)
+        if len(used) == 1:
+            return self._take_piece(int(used[0]), positions, schema)
+        order = np.argsort(piece_of, kind="stable")
+        bounds = np.searchsorted(piece_of[order], used, side="right")
+        parts = []
+        begin = 0
+        for piece, end in zip(used, bounds, strict=True):
+            parts.append(self._take_piece(int(piece), positions[order[begin:end]], schema))
+            begin = int(end)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
+
+    def _take_piece(self, piece: int, positions: Longs, schema: pa.Schema) -> pa.Table:
+        if piece < 0:
+            return _nulls(schema, len(positions))
+        rows = self._pieces[piece].select(schema.names)
+        local = positions - self._starts[piece]
+        if local[-1] - local[0] == len(local) - 1 and (len(local) == 1 or bool(np.all(np.diff(local) == 1))):
+            return rows.slice(int(local[0]), len(local))
+        return rows.take(pa.array(local))
+
+    def drop_before(self, position: int) -> None:
+        """Forget the rows before `position`. Memory follows piece by piece. Cost: the pieces dropped."""
+        self.first = max(self.first, min(position, self.next))
+        while self._pieces and self._starts[0] + self._pieces[0].num_rows <= self.first:
+            self._pieces.pop(0)
+            self._starts.pop(0)
+        if self._pieces and self.first - self._starts[0] > self._pieces[0].num_rows // 2:
+            kept = self._pieces[0].slice(self.first - self._starts[0])
+            self._pieces[0] = kept.take(pa.array(np.arange(kept.num_rows)))
+            self._starts[0] = self.first
+
+    def compact(self, live: Longs) -> None:
+        """Keep only the rows at `live`; their positions become 0, 1, 2, … in that order."""
+        kept = self.take(live)
+        self.first = self.next = 0
+        self._pieces, self._starts = [], []
+        self.append(kept)
+
+    def save(self) -> Bytes:
+        """The rows as an Arrow stream."""
+        rows = self.take(np.arange(self.first, self.next, dtype=np.int64))
+        return table_to_bytes(rows)
+
+    def load(self, data: Bytes, first: int) -> None:
+        """Become what `save` wrote, with the first row at position `first`."""
+        self.first = self.next = first
+        self._pieces, self._starts = [], []
+        self.append(table_from_bytes(data))
+
+
+def table_to_bytes(rows: pa.Table) -> Bytes:
+    """An Arrow table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def table_from_bytes(data: Bytes) -> pa.Table:
+    """The inverse of `table_to_bytes`."""
+    with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
+        return reader.read_all()
+
+
+def _nulls(schema: pa.Schema, count: int) -> pa.Table:
+    return pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)

@@ -1,0 +1,100 @@
+"""An engine as bytes: a manifest and flat arrays, in one Arrow file.
+
+Each array is one binary value, so that a file mapped into memory is read without copying. Equal
+states give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.errors import StateError
+from tocsin.indexes.contract import Arrays
+
+#: Grows when a file of the version before can no longer be read.
+FORMAT = 1
+_MANIFEST = b"tocsin"
+
+
+def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write all or nothing, and on disk before it returns."""
+    target = Path(path)
+    aside = target.with_name(target.name + ".writing")
+    with aside.open("wb") as file:
+        dump(file, manifest, arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """What `write` wrote. Raises StateError if it is something else, or damaged."""
+    name = os.fspath(path)
+    try:
+        with pa.memory_map(name) as source:
+            return load(source, name=name)
+    except FileNotFoundError:
+        raise StateError(f"there is no file {name!r}") from None
+    except OSError as failure:
+        raise StateError(f"{name!r} cannot be read: {failure}") from failure
+
+
+def dump(sink: Any, manifest: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write to an open file or Arrow stream."""
+    described = {}
+    columns = []
+    for name, array in arrays.items():
+        flat = np.ascontiguousarray(array)
+        buffer = pa.py_buffer(flat)
+        described[name] = [flat.dtype.str, flat.shape, zlib.crc32(buffer)]
+        offsets = pa.py_buffer(np.array([0, flat.nbytes], np.int64))
+        columns.append(pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, buffer]))
+    text = json.dumps({"format": FORMAT, "manifest": manifest, "arrays": described}, ensure_ascii=False)
+    fields = [pa.field(name, pa.large_binary()) for name in arrays]
+    schema = pa.schema(fields, metadata={_MANIFEST: text.encode()})
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def load(source: Any, *, name: str) -> tuple[dict[str, Any], Arrays]:
+    """Read from an open Arrow file or buffer; the arrays are views of it."""
+    try:
+        with pa.ipc.open_file(source) as reader:
+            described = json.loads((reader.schema.metadata or {})[_MANIFEST])
+            batch = reader.get_batch(0)
+        if described["format"] != FORMAT:
+            raise StateError(f"{name!r} has format {described['format']!r}; this version reads {FORMAT}")
+        arrays = {}
+        for place, (key, (dtype, shape, checksum)) in enumerate(described["arrays"].items()):
+            buffer = batch.column(place)[0].as_buffer()
+            if zlib.crc32(buffer) != checksum:
+                raise StateError(f"{name!r} is damaged: {key!r} does not have the checksum it was saved with")
+            arrays[key] = np.frombuffer(buffer, np.dtype(dtype)).reshape(shape)
+    except (pa.ArrowException, KeyError, ValueError, TypeError) as failure:
+        raise StateError(f"{name!r} is not a saved engine: {failure}") from failure
+    return described["manifest"], arrays
+
+
+def prefixed(prefix: str, arrays: Arrays) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays under a common name."""
+    return ((f"{prefix}/{name}", array) for name, array in arrays.items())
+
+
+def below(arrays: Arrays, prefix: str) -> Arrays:
+    """The arrays under a common name, without it."""
+    start = f"{prefix}/"
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

@@ -1,0 +1,167 @@
+"""Streams without a window: each row is an event, told of and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.arrow import one_array
+from tocsin.engine.intake import WEIGHTS, Batch, as_columns, read_batch, refuse_nulls
+from tocsin.engine.text import json_of, json_rows, text_of
+from tocsin.errors import RowError
+from tocsin.indexes.contract import Arrays, Longs
+from tocsin.indexes.matching import Events, events_from_columns, events_from_rows
+from tocsin.language import Selected, SourceSchema
+
+
+class Stream:
+    """A stream's declaration and how many rows it has had."""
+
+    def __init__(self, schema: SourceSchema) -> None:
+        self.schema = schema
+        self.next_number = 0
+        self.late = 0
+        self.weightless = 0
+
+    def read(self, rows: Any) -> EventBatch:
+        """Rows as events, numbered from `next_number` on. Raises RowError; changes nothing."""
+        if self.schema.columns is not None:
+            batch = read_batch(
+                rows, self.schema.columns, source=self.schema.name, key=self.schema.key, extra=WEIGHTS
+            )
+            return TypedBatch(self.schema, self.next_number, batch)
+        return SparseBatch(self.schema, self.next_number, rows)
+
+    def arrays(self) -> Arrays:
+        return {"numbers": np.array([self.next_number, self.weightless])}
+
+    def restore(self, arrays: Arrays) -> None:
+        self.next_number, self.weightless = (int(number) for number in arrays["numbers"])
+
+
+class EventBatch:
+    """A batch of events, as the groups of a stream read them."""
+
+    def __init__(self, schema: SourceSchema, first_number: int, count: int) -> None:
+        self.schema = schema
+        self.seq: Longs = np.arange(first_number, first_number + count, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def events(self) -> Events:
+        """The batch as the matching room reads it. Raises RowError for a value that is no attribute."""
+        raise TypeError("an EventBatch is typed or sparse")
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A declared column."""
+        raise TypeError("only a typed batch has columns")
+
+    def keys(self, positions: np.ndarray) -> pa.Array:
+        """The keys of events as text: the key column, else the event's number."""
+        return text_of(pa.array(self.seq[positions]))
+
+    def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
+        """The SELECT list of events as JSON."""
+        raise TypeError("an EventBatch is typed or sparse")
+
+
+class TypedBatch(EventBatch):
+    """Events with declared columns."""
+
+    def __init__(self, schema: SourceSchema, first_number: int, batch: Batch) -> None:
+        super().__init__(schema, first_number, batch.rows.num_rows)
+        self._batch = batch
+        check_weights(batch.weights, schema.name)
+
+    def events(self) -> Events:
+        return events_from_columns(self._batch.rows, self._batch.weights)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        return self._batch.rows.column(name)
+
+    def keys(self, positions: np.ndarray) -> pa.Array:
+        if self.schema.key is None:
+            return super().keys(positions)
+        return text_of(one_array(self.column(self.schema.key)).take(pa.array(positions)))
+
+    def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
+        rows = self._batch.rows.take(pa.array(positions))
+        return json_rows(pa.table([rows.column(i.column) for i in select], names=[i.name for i in select]))
+
+
+class SparseBatch(EventBatch):
+    """Events of any attributes: a list of dicts, or columns in which null is absent."""
+
+    def __init__(self, schema: SourceSchema, first_number: int, rows: Any) -> None:
+        self._table: pa.Table | None = None
+        self._rows: Sequence[Mapping[str, Any]] = ()
+        if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+            super().__init__(schema, first_number, len(rows))
+            self._rows = rows
+            self._events = events_from_rows(list(rows))
+        else:
+            columns = as_columns(rows, source=schema.name)
+            weights = columns.pop(WEIGHTS).to_pylist() if WEIGHTS in columns else None
+            check_weights(weights, schema.name)
+            self._table = pa.table(columns)
+            super().__init__(schema, first_number, self._table.num_rows)
+            self._events = events_from_columns(self._table, weights)
+        self._check_keys()
+
+    def events(self) -> Events:
+        return self._events
+
+    def keys(self, positions: np.ndarray) -> pa.Array:
+        key = self.schema.key
+        if key is None:
+            return super().keys(positions)
+        if self._table is not None:
+            return text_of(one_array(self._table.column(key)).take(pa.array(positions)))
+        return pa.array([str(self._rows[position][key]) for position in positions.tolist()], pa.string())
+
+    def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
+        if self._table is not None:
+            names = [item.column for item in select] or self._table.column_names
+            rows = self._table.select([n for n in names if n in self._table.column_names])
+            return json_rows(rows.take(pa.array(positions)))
+        return pa.array(
+            [self._json_row(self._rows[position], select) for position in positions.tolist()], pa.string()
+        )
+
+    def _json_row(self, row: Mapping[str, Any], select: tuple[Selected, ...]) -> str:
+        if select:
+            shown = {item.name: row.get(item.column) for item in select}
+        else:
+            shown = {name: value for name, value in row.items() if name != WEIGHTS}
+        return "{" + ", ".join(f"{json_of(name)}: {json_of(value)}" for name, value in shown.items()) + "}"
+
+    def _check_keys(self) -> None:
+        key = self.schema.key
+        if key is None:
+            return
+        if self._table is not None:
+            if key not in self._table.column_names:
+                raise RowError(f"{self.schema.name!r}: the key {key!r} is missing")
+            refuse_nulls(self._table.column(key), name=key, source=self.schema.name, role="key")
+            return
+        for position, row in enumerate(self._rows):
+            if row.get(key) is None:
+                raise RowError(f"{self.schema.name!r}, row {position}: the key {key!r} is null")
+
+
+def check_weights(weights: Sequence[Any] | None, source: str) -> None:
+    """Raise RowError unless each row's weights are a mapping of attribute to finite number, or null."""
+    for position, given in enumerate(weights or ()):
+        if given is None:
+            continue
+        pairs = given.items() if isinstance(given, Mapping) else given
+        for name, weight in pairs:
+            is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+            if weight is not None and (not is_number or not np.isfinite(weight)):
+                raise RowError(
+                    f"{source!r}, row {position}: weight {weight!r} of {name!r} is not a finite number"
+                )

@@ -1,0 +1,129 @@
+"""Tables: rows by key, upserted and deleted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.arrow import one_array
+from tocsin.engine.deltas import SourceDelta
+from tocsin.engine.intake import arrow_schema
+from tocsin.engine.rows import RowStore
+from tocsin.engine.saving import below, prefixed
+from tocsin.engine.tables_kernels import GONE, collapse_rows, step_rows
+from tocsin.engine.text import text_of
+from tocsin.indexes.contract import Arrays, Bools, Ints, Longs
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.names import Names
+from tocsin.language import SourceSchema
+
+#: A store is compacted when it holds more than twice its live rows and this many more.
+SLACK = 1024
+
+
+class Table:
+    """The rows of a table. A row's slot is its key's place in `keys`; born is the number that inserted it."""
+
+    def __init__(self, schema: SourceSchema) -> None:
+        assert schema.columns is not None
+        assert schema.key is not None
+        self.schema = schema
+        self.next_number = 0
+        self.late = 0
+        self.weightless = 0
+        self.keys = Names()
+        self.store = RowStore(arrow_schema(schema.columns))
+        self._key = schema.key
+        #: int64 by slot: number of the row that inserted the key, GONE if it is not there
+        self._born: Longs = np.full(16, GONE, np.int64)
+        #: int64 by slot: place of the key's row in the store, GONE if it is not there
+        self._position: Longs = np.full(16, GONE, np.int64)
+        #: slots that a batch may have emptied, kept until its changes are told
+        self._emptied: Ints = np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def apply(self, rows: pa.Table, deletes: Bools, *, each: bool) -> SourceDelta:
+        """Upsert and delete; what that did. `finish` must follow. Cost: linear in the batch."""
+        count = rows.num_rows
+        texts = text_of(one_array(rows.column(self._key)))
+        slots, _ = self.keys.add(texts)
+        self._born = grown(self._born, self.keys.top, GONE)
+        self._position = grown(self._position, self.keys.top, GONE)
+        first_number, self.next_number = self.next_number, self.next_number + count
+        first_position = self.store.append(rows)
+        born, position = np.empty((count, 2), np.int64), np.empty((count, 2), np.int64)
+        step_rows(slots, deletes, first_number, first_position, self._born, self._position, born, position)
+        if each:
+            seq = np.arange(first_number, first_number + count, dtype=np.int64)
+            step = np.arange(count, dtype=np.int32)
+        else:
+            entries = np.empty(count, np.int32)
+            scratch = np.full(self.keys.top, -1, np.int32)
+            n_entries = collapse_rows(slots, scratch, born, position, entries)
+            slots, born, position = entries[:n_entries], born[:n_entries], position[:n_entries]
+            seq = np.array([self.next_number - 1], np.int64)
+            step = np.zeros(n_entries, np.int32)
+        self._emptied = np.unique(slots[self._born[slots] == GONE])
+        matters = (born[:, 0] != GONE) | (born[:, 1] != GONE)
+        return SourceDelta(
+            self.store, seq, step[matters], slots[matters],
+            born[matters, 0], born[matters, 1], position[matters, 0], position[matters, 1],
+        )  # fmt: skip
+
+    def finish(self) -> None:
+        """Forget what the last batch removed. Cost: amortised linear in the batch."""
+        if len(self._emptied):
+            self.keys.remove(self._emptied)
+            self._emptied = np.empty(0, np.int32)
+        if len(self.store) > 2 * len(self) + SLACK:
+            live = self._live()
+            self.store.compact(self._position[live])
+            self._position[live] = np.arange(len(live))
+
+    def everything(self) -> SourceDelta:
+        """All live rows as one step that inserts them, in order of insertion."""
+        live = self._live()
+        absent = np.full(len(live), GONE, np.int64)
+        seq = np.array([self.next_number - 1], np.int64)
+        step = np.zeros(len(live), np.int32)
+        born, position = self._born[live], self._position[live]
+        return SourceDelta(self.store, seq, step, live, absent, born, absent, position)
+
+    def key_text(self, rows: Ints) -> pa.Array:
+        """The keys of row slots, as text."""
+        return one_array(self.keys.gather(rows))
+
+    def positions(self, rows: Ints) -> Longs:
+        """Where the rows are in the store now."""
+        return self._position[rows]
+
+    def born(self, rows: Ints) -> Longs:
+        """The rows' insertion numbers."""
+        return self._born[rows]
+
+    def _live(self) -> Ints:
+        """Slots of all rows, in order of insertion."""
+        slots = np.flatnonzero(self._born[: self.keys.top] != GONE)
+        return slots[np.argsort(self._born[slots])].astype(np.int32)
+
+    def arrays(self) -> Arrays:
+        live = self._live()
+        store = RowStore(self.store.schema)
+        store.append(self.store.take(self._position[live]))
+        return {
+            "numbers": np.array([self.next_number]),
+            "born": self._born[: self.keys.top].copy(),
+            "rows": store.save(),
+            **dict(prefixed("keys", self.keys.arrays())),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        self.next_number = int(arrays["numbers"][0])
+        self.keys.restore(below(arrays, "keys"))
+        self._born = arrays["born"].astype(np.int64)
+        self._position = np.full(len(self._born), GONE, np.int64)
+        self.store.load(arrays["rows"], 0)
+        live = self._live()
+        self._position[live] = np.arange(len(live))

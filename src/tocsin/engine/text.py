@@ -1,0 +1,110 @@
+"""Values as text: Python's `str` of every value, and JSON, for whole Arrow columns at once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.arrow import one_array
+
+_NO_FRACTION = r"\.000000Z$"
+
+
+def text_of(column: pa.Array) -> pa.Array:
+    """Python's `str` of each value; times as ISO-8601 UTC; -0.0 as 0.0; null stays null.
+
+    Cost: vectorised, but for floats and decimals a Python call for each distinct value.
+    """
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_boolean(kind):
+        return pc.if_else(column, "True", "False")
+    if pa.types.is_timestamp(kind):
+        return _iso(column)
+    if pa.types.is_floating(kind):
+        return _each_distinct(pc.add(column, pa.scalar(0.0, kind)), str)
+    return _each_distinct(column, str)
+
+
+def value_of(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The inverse of `text_of`."""
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_boolean(kind):
+        return pc.equal(text, "True")
+    if pa.types.is_timestamp(kind):
+        return text.cast(kind)
+    if pa.types.is_decimal(kind):
+        return pa.array(
+            [None if t is None else pa.scalar(t).cast(kind).as_py() for t in text.to_pylist()], kind
+        )
+    return text.cast(kind)
+
+
+def json_rows(table: pa.Table) -> pa.Array:
+    """Each row as a JSON object; NaN and NULL as null, infinities as strings."""
+    if table.num_rows == 0:
+        return pa.array([], pa.string())
+    if table.num_columns == 0:
+        return pa.array(["{}"] * table.num_rows, pa.string())
+    pieces: list[Any] = []
+    for index, name in enumerate(table.column_names):
+        pieces.append(("{" if index == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": ")
+        pieces.append(_json_of(one_array(table.column(index))))
+    return pc.binary_join_element_wise(*pieces, "}", "")
+
+
+def json_of(value: Any) -> str:
+    """One value of a sparse row as JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return _json_float(value)
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(json_of(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def json_strings(column: pa.Array) -> pa.Array:
+    """Each string as a JSON string."""
+    return _each_distinct(column, lambda text: json.dumps(text, ensure_ascii=False))
+
+
+def _json_of(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_string(kind):
+        text = json_strings(column)
+    elif pa.types.is_floating(kind):
+        text = _each_distinct(pc.add(column, pa.scalar(0.0, kind)), _json_float)
+    elif pa.types.is_boolean(kind):
+        text = pc.if_else(column, "true", "false")
+    elif pa.types.is_timestamp(kind):
+        text = pc.binary_join_element_wise('"', _iso(column), '"', "")
+    else:
+        text = text_of(column)
+    return pc.fill_null(text, "null")
+
+
+def _json_float(value: float) -> str:
+    if math.isnan(value):
+        return "null"
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return repr(value)
+
+
+def _iso(column: pa.Array) -> pa.Array:
+    text = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
+    return pc.replace_substring_regex(text, pattern=_NO_FRACTION, replacement="Z")
+
+
+def _each_distinct(column: pa.Array, function: Callable[[Any], str]) -> pa.Array:
+    encoded = column.dictionary_encode()
+    texts = pa.array([function(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)

@@ -1,0 +1,135 @@
+"""The match scan: every event is held against every subscription.
+
+Exact, without structure: the rival that an index must beat, and the right choice for a small set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tocsin.indexes.contract import MATCH, Arrays, ChangeSet, Ints
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.predicates import PredicateColumns
+from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, N_ROWS, IdOrder, Matches, Tile, match_events
+from tocsin.indexes.matching.store import PredicateStore
+from tocsin.indexes.shared.columns import grown
+
+#: Events of a tile: the more, the less often subscriptions are read from memory.
+TILE = 16
+#: Entries of a tile's tables at most, so that they stay in the cache.
+TILE_ENTRIES = 2**16
+
+
+class MatchScan:
+    """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
+
+    def __init__(self, capacity: int = 16) -> None:
+        self._store = PredicateStore(capacity)
+        #: rows that the last report needed; the next starts with as many
+        self._rows = capacity
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns]) -> None:
+        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
+
+        Cost: linear in predicates and operands.
+        """
+        self._store.add(slots, predicates)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: amortised linear in their predicates."""
+        self._store.remove(slots)
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank.
+
+        Cost: events x subscriptions, and the other predicates of those whose first holds.
+        """
+        if top is not None:
+            top = min(top, self._store.top)
+        if top == 0 or self._store.top == 0:
+            return ChangeSet.empty()
+        best = 0 if top is None else top
+        columns = self._store.translate(events)
+        tile = self._tile(events.n_events, best)
+        out = Matches(
+            step=np.empty(self._rows, np.int32),
+            subscription=np.empty(self._rows, np.int32),
+            score=np.empty(self._rows, np.float64),
+            rank=np.empty(self._rows, np.int32),
+            progress=np.zeros(3, np.int64),
+        )
+        with np.errstate(all="ignore"):
+            while not match_events(self._store.columns, self._store.top, columns, tile, best, ids, out):
+                out = _grown(out, len(tile.low) * (best or min(BLOCK, self._store.top)))
+        self._rows = len(out.step)
+        return _changes(out)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Nothing: a stream without a window holds no rows."""
+        return ChangeSet.empty()
+
+    def arrays(self) -> Arrays:
+        """The whole state as flat arrays. Cost: linear."""
+        return self._store.arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from."""
+        self._store.restore(arrays)
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        self._store.check_invariants()
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The predicates that a subscription was registered with, in words. Cost: linear in them."""
+        return self._store.describe(slot)
+
+    def explain(self) -> str:
+        """One line: which index this is and how it works."""
+        return (
+            f"matching: scan of {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
+            f"{len(self._store.attributes)} attributes; each event is held against each, in turn"
+        )
+
+    def _tile(self, n_events: int, top: int) -> Tile:
+        n_keys = self._store.n_keys
+        size = max(1, min(TILE, n_events, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
+        tile = Tile(
+            low=np.full((size, n_keys), np.nan),
+            high=np.full((size, n_keys), np.nan),
+            entry=np.zeros((size, n_keys), np.int64),
+            best_score=np.empty((size, top)),
+            best_slot=np.empty((size, top), np.int32),
+            best_count=np.zeros(size, np.int64),
+        )
+        tile.low[:, ALWAYS] = tile.high[:, ALWAYS] = 0.0
+        return tile
+
+
+def _grown(out: Matches, more: int) -> Matches:
+    """The report with room for `more` rows."""
+    rows = int(out.progress[N_ROWS]) + more
+    return Matches(
+        step=grown(out.step, rows),
+        subscription=grown(out.subscription, rows),
+        score=grown(out.score, rows),
+        rank=grown(out.rank, rows),
+        progress=out.progress,
+    )
+
+
+def _changes(out: Matches) -> ChangeSet:
+    # Within a tile the kernel goes block by block; a stable sort brings each event's matches together.
+    order = np.argsort(out.step[: out.progress[N_ROWS]], kind="stable")
+    step = out.step[order]
+    return ChangeSet(
+        step=step,
+        subscription=out.subscription[order],
+        op=np.full(len(step), MATCH, np.int8),
+        row=step,
+        other=np.full(len(step), -1, np.int32),
+        score=out.score[order],
+        rank=out.rank[order],
+    )

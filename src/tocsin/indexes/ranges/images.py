@@ -1,0 +1,61 @@
+"""From a delta to images: the rows before and after each step, sorted for the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, Bools, Floats, Longs, RowDelta
+from tocsin.indexes.ranges.step_kernels import Images
+
+
+def widened(columns: Floats, dimensions: int) -> Floats:
+    """The columns with -0.0 as 0.0. Without a dimension, a column of zeros comes first to be one."""
+    if dimensions:
+        return columns + 0.0
+    wider = np.zeros((len(columns), columns.shape[1] + 1))
+    wider[:, 1:] += columns
+    return wider
+
+
+def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: int, key: int) -> Images:
+    """The images of a delta whose values are `before` and `after`.
+
+    A row is an image only if its first `required` columns hold no NaN, and if the step says anything
+    about it at all. Old and new images of a step are each sorted by column `key`, then by born.
+    Cost: n log n, all in NumPy.
+    """
+    is_news = (before != after).any(axis=1) | (delta.born_before != delta.born_after) | delta.touched
+    old = np.flatnonzero(is_news & _is_rankable(before, delta.born_before, required))
+    new = np.flatnonzero(is_news & _is_rankable(after, delta.born_after, required))
+    entry = np.concatenate((old, new))
+    is_new = np.repeat(np.array([0, 1]), (len(old), len(new)))
+    born = np.concatenate((delta.born_before[old], delta.born_after[new]))
+    value = np.concatenate((before[old], after[new]))
+
+    order = np.lexsort((born, value[:, key], is_new, delta.step[entry]))
+    entry, is_new, born, value = entry[order], is_new[order], born[order], value[order]
+    step = delta.step[entry]
+    start = np.searchsorted(step, np.arange(len(delta.seq) + 1))
+    n_old = np.bincount(step[is_new == 0], minlength=len(delta.seq))
+    by_first = np.lexsort((value[:, 0], step)).astype(np.int64)
+
+    place = np.full((2, len(delta.row)), -1, np.int64)
+    place[is_new, entry] = np.arange(len(entry))
+    return Images(
+        start=start.astype(np.int64),
+        middle=(start[:-1] + n_old).astype(np.int64),
+        value=np.ascontiguousarray(value),
+        born=born,
+        row=delta.row[entry].astype(np.int64),
+        touched=delta.touched[entry],
+        twin=place[1 - is_new, entry],
+        first=value[by_first, 0],
+        by_first=by_first,
+        position=np.zeros(len(entry), np.int64),
+        bucket=np.zeros(len(entry), np.int64),
+    )
+
+
+def _is_rankable(columns: Floats, born: Longs, required: int) -> Bools:
+    rankable: Bools = (born != ABSENT) & ~np.isnan(columns[:, :required]).any(axis=1)
+    return rankable

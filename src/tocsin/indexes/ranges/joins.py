@@ -1,0 +1,184 @@
+"""The select-join of two tables, by scanning boxes: a touched row meets the other side's rows of its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.ranges.bounds import Bounds
+from tocsin.indexes.ranges.changes import new_cursor, run_reporting
+from tocsin.indexes.ranges.images import build_images, widened
+from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT, Side, list_pairs, report_pairs
+from tocsin.indexes.ranges.rows import ChainedRows
+from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.shared.columns import grown
+
+#: 2**64 over the golden ratio: multiplying by it spreads codes over the buckets (Knuth).
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class JoinScan:
+    """`SELECT … FROM r JOIN s ON r.a = s.a WHERE box over both`, for two tables.
+
+    Delta columns of a side: its dimensions, then the code that it joins by: any double, equal for
+    equal values, NaN for NULL. A change names the left row, and as `other` the right row.
+    """
+
+    def __init__(self, left_dimensions: int, right_dimensions: int, capacity: int = 16) -> None:
+        self._dimensions = (left_dimensions, right_dimensions)
+        self._capacity = capacity
+        self._widths = (max(1, left_dimensions), max(1, right_dimensions))
+        self._bounds = tuple(Bounds(width, capacity) for width in self._widths)
+        self._rows = tuple(ChainedRows(width + 1, capacity) for width in self._widths)
+        #: Buckets are 2**bits, the same for both sides.
+        self._bits = 0
+        self._fit_buckets()
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions: `lo`, `hi` (n, left + right dimensions). Cost: copying them."""
+        lo, hi, cut = values["lo"], values["hi"], self._dimensions[LEFT]
+        self._bounds[LEFT].put(slots, lo[:, :cut], hi[:, :cut])
+        self._bounds[RIGHT].put(slots, lo[:, cut:], hi[:, cut:])
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: constant each."""
+        for bounds in self._bounds:
+            bounds.clear(slots)
+
+    def apply(self, delta: RowDelta, side: int) -> ChangeSet:
+        """Take the steps of one side: 0 left, 1 right.
+
+        Cost of a step: images × subscriptions × dimensions if any image has a partner, and for each
+        box that holds an image, a walk over the partners.
+        """
+        images = self._images(delta, side)
+        self._rows[side].reserve(images)
+        self._fit_buckets()
+        images.bucket[:] = self._buckets(images.value[:, -1])
+        mine, theirs, top = self._side(side), self._side(1 - side), self._bounds[LEFT].top
+        changes, born = self._run(
+            lambda out, out_born, cursor: report_pairs(mine, theirs, top, side, images, out, out_born, cursor)
+        )
+        return _sorted_pairs(changes, born, changes.subscription)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Cost: for each subscription, its left rows' partners."""
+        value = self._rows[LEFT].columns.value
+        live = self._rows[LEFT].live()
+        everything = RowDelta(
+            seq=np.zeros(1, np.int64),
+            step=np.zeros(len(live), np.int32),
+            row=live.astype(np.int32),
+            born_before=np.full(len(live), ABSENT, np.int64),
+            born_after=self._rows[LEFT].columns.born[live],
+            before=np.full((len(live), value.shape[1]), np.nan),
+            after=value[live],
+            touched=np.zeros(len(live), np.bool_),
+        )
+        images = build_images(
+            everything, everything.before, everything.after, required=value.shape[1], key=value.shape[1] - 1
+        )
+        images.bucket[:] = self._buckets(images.value[:, -1])
+        boxes = slots.astype(np.int64)
+        left, right = self._side(LEFT), self._side(RIGHT)
+        changes, born = self._run(
+            lambda out, out_born, cursor: list_pairs(left, right, LEFT, images, boxes, out, out_born, cursor)
+        )
+        place = np.zeros(self._bounds[LEFT].top, np.int32)
+        place[slots] = np.arange(len(slots))
+        return _sorted_pairs(changes, born, place[changes.subscription])
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The boxes that a subscription was registered with. Cost: constant."""
+        shown: dict[str, object] = {}
+        for side, name in ((LEFT, "left"), (RIGHT, "right")):
+            box = self._bounds[side].parameters(slot, self._dimensions[side])
+            shown |= {f"{name} {bound}": values for bound, values in box.items()}
+        return shown
+
+    def arrays(self) -> Arrays:
+        return {
+            f"{name}_{key}": column
+            for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            for part in (self._bounds[side].arrays(self._dimensions[side]), self._rows[side].arrays())
+            for key, column in part.items()
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        for side, name in ((LEFT, "left"), (RIGHT, "right")):
+            part = {
+                key.removeprefix(f"{name}_"): column for key, column in arrays.items() if key.startswith(name)
+            }
+            self._bounds[side].restore(part)
+            self._rows[side].restore(part)
+        self._bits = 0
+        self._fit_buckets()
+
+    def check_invariants(self) -> None:
+        """Also: each row is in the chain of its code."""
+        assert self._bounds[LEFT].top == self._bounds[RIGHT].top
+        for bounds, rows in zip(self._bounds, self._rows, strict=True):
+            bounds.check_invariants()
+            rows.check_invariants()
+            head, after, _ = rows.chains
+            assert len(head) == 1 << self._bits
+            for bucket, row in enumerate(head.tolist()):
+                while row >= 0:
+                    assert self._buckets(rows.columns.value[row : row + 1, -1])[0] == bucket
+                    row = int(after[row])
+
+    def explain(self) -> str:
+        left, right = self._dimensions
+        return (
+            f"select-join scan, {left} + {right} dimensions: tests every box, pairs a row with its partners"
+        )
+
+    def _run(self, report: Callable[[ChangeSet, Longs, Longs], int]) -> tuple[ChangeSet, Longs]:
+        """The changes that `report` writes, and the insertion numbers of their rows (changes, 2)."""
+        out_born: Longs = np.empty((self._capacity, 2), np.int64)
+
+        def report_with_born(out: ChangeSet, cursor: Longs) -> int:
+            nonlocal out_born
+            out_born = grown(out_born, len(out.step))
+            return report(out, out_born, cursor)
+
+        changes = run_reporting(report_with_born, new_cursor(), self._capacity)
+        return changes, out_born[: len(changes.step)]
+
+    def _side(self, side: int) -> Side:
+        rows = self._rows[side]
+        return Side(self._bounds[side].boxes, rows.columns, rows.chains)
+
+    def _images(self, delta: RowDelta, side: int) -> Images:
+        width = self._widths[side]
+        dimensions = self._dimensions[side]
+        return build_images(
+            delta,
+            widened(delta.before, dimensions),
+            widened(delta.after, dimensions),
+            required=width + 1,
+            key=width,
+        )
+
+    def _buckets(self, code: Floats) -> Longs:
+        """The bucket of each code. Equal doubles have equal bits here: there is no -0.0."""
+        spread = np.ascontiguousarray(code).view(np.uint64) * _SPREAD
+        return (spread >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def _fit_buckets(self) -> None:
+        """Have at least as many buckets as row slots on either side. Cost: amortised constant a row."""
+        needed = max(2, *(rows.top for rows in self._rows))
+        if needed <= 1 << self._bits and self._bits:
+            return
+        self._bits = (needed - 1).bit_length()
+        for rows in self._rows:
+            row_bucket = self._buckets(rows.columns.value[rows.live(), -1])
+            rows.relink(row_bucket, 1 << self._bits)
+
+
+def _sorted_pairs(changes: ChangeSet, born: Longs, place: Ints) -> ChangeSet:
+    """By step, place of the subscription, op, then the left row's born and the right row's."""
+    order = np.lexsort((born[:, RIGHT], born[:, LEFT], changes.op, place, changes.step))
+    return ChangeSet._make(column[order] for column in changes)

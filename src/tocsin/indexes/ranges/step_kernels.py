@@ -1,0 +1,346 @@
+"""What the kernels of this room share: boxes, the images of a step, rows in rank order, chains.
+
+A *box* is a subscription's ranges. An *image* is a row as it was before a step (an old image) or as
+it is after it (a new image). Within one step the kernels go through the same three motions: take the
+old images out of the rows, report for each box that holds an image, put the new images in. While they
+report, the rows are those that the step leaves alone, so that before = rows + old images and
+after = rows + new images.
+
+This is a leaf file: the kernels beside it call into it, and it calls nothing but itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, Bools, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import kernel
+
+#: What a reporting kernel answers.
+DONE = 0
+FULL = 1
+
+#: Places in a cursor (int64), which lets a kernel go on where it found the output full.
+STEP = 0
+AT = 1
+N_AFFECTED = 2
+N_OUT = 3
+N_RANKED = 4
+IS_OPEN = 5
+CURSOR_SIZE = 6
+
+#: Up to so many images are tested against all boxes at once; more are searched for, box by box.
+FEW_IMAGES = 12
+#: Boxes tested at a time, few enough for their bounds to stay in the cache from image to image.
+BLOCK = 1024
+
+
+class Boxes(NamedTuple):
+    """Bounds of subscriptions, one row a dimension, one column a slot. An unused slot is an empty box."""
+
+    #: float64 (dimensions, capacity): lowest value inside.
+    lo: Floats
+    #: float64 (dimensions, capacity): highest value inside.
+    hi: Floats
+    #: bool (capacity,): scratch.
+    hit: Bools
+    #: int64 (capacity,): scratch; the boxes that hold an image of the step at hand, ascending.
+    affected: Longs
+
+
+class RowColumns(NamedTuple):
+    """Rows by slot. Only rows that can be in an answer are here: no NaN where it matters."""
+
+    #: float64 (capacity, columns): first the dimensions, then what else the index needs.
+    value: Floats
+    #: int64 (capacity,): insertion number, ABSENT where the slot holds no row.
+    born: Longs
+
+
+class Ranking(NamedTuple):
+    """Rows in the order of one column, then of born; values lie side by side, for kernels that walk."""
+
+    #: int32 (capacity,): slots of the rows.
+    order: Ints
+    #: float64 (columns, capacity): the first columns of the rows.
+    value: Floats
+
+
+class Images(NamedTuple):
+    """Images of all steps of a delta: by step, old before new, then by the index's key, then by born."""
+
+    #: int64 (steps + 1,): images of step t are start[t] … start[t + 1] - 1.
+    start: Longs
+    #: int64 (steps,): the first new image of step t.
+    middle: Longs
+    #: float64 (images, columns): as in RowColumns.
+    value: Floats
+    #: int64 (images,)
+    born: Longs
+    #: int64 (images,): slot of the row.
+    row: Longs
+    #: bool (images,): the delta's `touched`.
+    touched: Bools
+    #: int64 (images,): the other image of the same row in the same step, -1 if there is none.
+    twin: Longs
+    #: float64 (images,): the values of dimension 0, ascending within a step.
+    first: Floats
+    #: int64 (images,): the image that each of `first` comes from.
+    by_first: Longs
+    #: int64 (images,): scratch; how many ranked rows come before the image.
+    position: Longs
+    #: int64 (images,): the chain that the image's row is in, where the index has chains.
+    bucket: Longs
+
+
+class Chains(NamedTuple):
+    """Rows of equal code, as doubly linked lists; a bucket may hold several codes."""
+
+    #: int32 (buckets,): first row of the chain, -1 if empty.
+    head: Ints
+    #: int32 (row capacity,): next row, -1 at the end.
+    after: Ints
+    #: int32 (row capacity,): previous row, -1 at the head.
+    before: Ints
+
+
+@kernel
+def is_inside(boxes: Boxes, box: int, value: Floats, at: int, n_dimensions: int) -> bool:
+    """Whether row `at` of `value` is in the box, by its first `n_dimensions`. NaN is in no box."""
+    for j in range(n_dimensions):
+        x = value[at, j]
+        if not (boxes.lo[j, box] <= x <= boxes.hi[j, box]):
+            return False
+    return True
+
+
+@kernel
+def find_first(images: Images, step: int, low: float) -> int:
+    """The first place in `first` of this step with a value of at least `low`. Logarithmic."""
+    left = int(images.start[step])
+    right = int(images.start[step + 1])
+    while left < right:
+        middle = (left + right) >> 1
+        if images.first[middle] < low:
+            left = middle + 1
+        else:
+            right = middle
+    return left
+
+
+@kernel
+def find_by_search(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
+    """`find_affected` for many images: each box looks through those within its first range."""
+    n_dimensions = boxes.lo.shape[0]
+    end = images.start[step + 1]
+    n_affected = 0
+    for box in range(n_boxes):
+        high = boxes.hi[0, box]
+        at = find_first(images, step, boxes.lo[0, box])
+        while at < end and images.first[at] <= high:
+            if is_inside(boxes, box, images.value, images.by_first[at], n_dimensions):
+                boxes.affected[n_affected] = box
+                n_affected += 1
+                break
+            at += 1
+    return n_affected
+
+
+@kernel
+def find_affected(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
+    """Write the boxes that hold an image of the step to `boxes.affected`, and say how many.
+
+    Cost: boxes × images × dimensions for few images, in loops that the compiler turns into vector
+    code; otherwise a search a box.
+    """
+    start = images.start[step]
+    end = images.start[step + 1]
+    if start == end:
+        return 0
+    if end - start > FEW_IMAGES:
+        return find_by_search(boxes, n_boxes, images, step)
+    n_dimensions = boxes.lo.shape[0]
+    hit = boxes.hit
+    inside = np.empty(BLOCK, np.bool_)
+    n_affected = 0
+    for block in range(0, n_boxes, BLOCK):
+        size = min(BLOCK, n_boxes - block)
+        block_hit = hit[block : block + size]
+        block_hit[:] = False
+        for image in range(start, end):
+            inside[:size] = True
+            for j in range(n_dimensions):
+                x = images.value[image, j]
+                lo = boxes.lo[j, block : block + size]
+                hi = boxes.hi[j, block : block + size]
+                for i in range(size):
+                    inside[i] = inside[i] & (lo[i] <= x) & (x <= hi[i])
+            for i in range(size):
+                block_hit[i] = block_hit[i] | inside[i]
+        for i in range(size):
+            # Written always and kept if hit: no branch to mispredict.
+            boxes.affected[n_affected] = block + i
+            n_affected += int(block_hit[i])
+    return n_affected
+
+
+@kernel
+def mark_inside(
+    boxes: Boxes, box: int, n_dimensions: int, ranking: Ranking, start: int, inside: Bools
+) -> None:
+    """Say of each ranked row from `start` on, as far as `inside` goes, whether it is in the box."""
+    size = len(inside)
+    inside[:] = True
+    for j in range(n_dimensions):
+        lo = boxes.lo[j, box]
+        hi = boxes.hi[j, box]
+        x = ranking.value[j, start : start + size]
+        for i in range(size):
+            inside[i] = inside[i] & (lo <= x[i]) & (x[i] <= hi)
+
+
+@kernel
+def count_before(ranking: Ranking, n_ranked: int, rows: RowColumns, key: int, value: float, born: int) -> int:
+    """How many of the ranked rows come before (value, born). Logarithmic."""
+    left = 0
+    right = n_ranked
+    while left < right:
+        middle = (left + right) >> 1
+        row = ranking.order[middle]
+        x = rows.value[row, key]
+        if x < value or (x == value and rows.born[row] < born):
+            left = middle + 1
+        else:
+            right = middle
+    return left
+
+
+@kernel
+def move_ranked(ranking: Ranking, start: int, stop: int, shift: int) -> None:
+    """Move ranks start … stop - 1 by `shift` places, up or down."""
+    n_columns = ranking.value.shape[0]
+    if shift < 0:
+        for i in range(start, stop):
+            ranking.order[i + shift] = ranking.order[i]
+        for j in range(n_columns):
+            for i in range(start, stop):
+                ranking.value[j, i + shift] = ranking.value[j, i]
+    elif shift > 0:
+        for i in range(stop - 1, start - 1, -1):
+            ranking.order[i + shift] = ranking.order[i]
+        for j in range(n_columns):
+            for i in range(stop - 1, start - 1, -1):
+                ranking.value[j, i + shift] = ranking.value[j, i]
+
+
+@kernel
+def open_ranked(
+    ranking: Ranking, n_ranked: int, rows: RowColumns, key: int, images: Images, step: int
+) -> int:
+    """Take the step's old images out of the ranked rows; set every image's `position`. Say how many stay."""
+    start = images.start[step]
+    middle = images.middle[step]
+    for image in range(start, middle):
+        images.position[image] = count_before(
+            ranking, n_ranked, rows, key, images.value[image, key], images.born[image]
+        )
+    for image in range(start, middle):
+        gap = images.position[image]
+        stop = images.position[image + 1] if image + 1 < middle else n_ranked
+        move_ranked(ranking, gap + 1, stop, start - image - 1)
+        images.position[image] = gap - (image - start)
+        rows.born[images.row[image]] = ABSENT
+    n_kept = int(n_ranked - (middle - start))
+    for image in range(middle, images.start[step + 1]):
+        images.position[image] = count_before(
+            ranking, n_kept, rows, key, images.value[image, key], images.born[image]
+        )
+    return n_kept
+
+
+@kernel
+def store_rows(rows: RowColumns, images: Images, step: int) -> None:
+    """Write the step's new images to their slots."""
+    for image in range(images.middle[step], images.start[step + 1]):
+        row = images.row[image]
+        rows.born[row] = images.born[image]
+        for j in range(images.value.shape[1]):
+            rows.value[row, j] = images.value[image, j]
+
+
+@kernel
+def close_ranked(ranking: Ranking, n_ranked: int, rows: RowColumns, images: Images, step: int) -> int:
+    """Put the step's new images among the ranked rows, last first. Say how many there are."""
+    n_new = int(images.start[step + 1] - images.middle[step])
+    stop = n_ranked
+    for shift in range(n_new, 0, -1):
+        image = images.middle[step] + shift - 1
+        gap = int(images.position[image])
+        move_ranked(ranking, gap, stop, shift)
+        place = gap + shift - 1
+        ranking.order[place] = images.row[image]
+        for j in range(ranking.value.shape[0]):
+            ranking.value[j, place] = images.value[image, j]
+        stop = gap
+    store_rows(rows, images, step)
+    return n_ranked + n_new
+
+
+@kernel
+def link_row(chains: Chains, bucket: int, row: int) -> None:
+    """Put a row at the head of a chain."""
+    head = chains.head[bucket]
+    chains.after[row] = head
+    chains.before[row] = -1
+    if head >= 0:
+        chains.before[head] = row
+    chains.head[bucket] = row
+
+
+@kernel
+def link_rows(chains: Chains, row: Longs, bucket: Longs) -> None:
+    """Link rows that are in no chain yet."""
+    for i in range(len(row)):
+        link_row(chains, bucket[i], row[i])
+
+
+@kernel
+def open_chains(chains: Chains, rows: RowColumns, images: Images, step: int) -> None:
+    """Take the step's old images out of their chains and slots."""
+    for image in range(images.start[step], images.middle[step]):
+        row = images.row[image]
+        after = chains.after[row]
+        before = chains.before[row]
+        if before >= 0:
+            chains.after[before] = after
+        else:
+            chains.head[images.bucket[image]] = after
+        if after >= 0:
+            chains.before[after] = before
+        rows.born[row] = ABSENT
+
+
+@kernel
+def close_chains(chains: Chains, rows: RowColumns, images: Images, step: int) -> None:
+    """Put the step's new images into their chains and slots."""
+    for image in range(images.middle[step], images.start[step + 1]):
+        link_row(chains, images.bucket[image], images.row[image])
+    store_rows(rows, images, step)
+
+
+@kernel
+def write_change(out: ChangeSet, at: int, step: int, box: int, row: int, score: float) -> int:
+    """Write one change at place `at`, without its op. Answers the next place.
+
+    What only some changes have is left to the caller, a constant op too: Numba would compile this once
+    for each constant.
+    """
+    out.step[at] = step
+    out.subscription[at] = box
+    out.row[at] = row
+    out.other[at] = -1
+    out.score[at] = score
+    out.rank[at] = 0
+    return at + 1

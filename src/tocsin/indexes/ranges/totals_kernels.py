@@ -1,0 +1,169 @@
+"""Kernels of COUNT, SUM and AVG.
+
+Rows are in the order of dimension 0; the value to sum comes after the dimensions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, VALUE, ChangeSet, Longs
+from tocsin.indexes.ranges.step_kernels import (
+    AT,
+    DONE,
+    FULL,
+    IS_OPEN,
+    N_AFFECTED,
+    N_OUT,
+    N_RANKED,
+    STEP,
+    Boxes,
+    Images,
+    Ranking,
+    RowColumns,
+    close_ranked,
+    count_before,
+    find_affected,
+    find_first,
+    is_inside,
+    mark_inside,
+    open_ranked,
+    write_change,
+)
+from tocsin.indexes.shared.exact_sum_kernels import (
+    add_total,
+    add_value,
+    clear_total,
+    is_zero_total,
+    round_total,
+)
+from tocsin.indexes.shared.jit import kernel
+
+COUNT = 0
+SUM = 1
+AVG = 2
+
+#: Larger than any insertion number.
+LAST_BORN = (1 << 63) - 1
+
+#: Ranked rows tested at a time.
+WALK = 256
+
+
+@kernel
+def add_inside(
+    boxes: Boxes, box: int, rows: RowColumns, ranking: Ranking, n_ranked: int, function: int, total: Longs
+) -> int:
+    """Add the rows in the box to `total` (COUNT needs none). Answers how many there are."""
+    n_dimensions = boxes.lo.shape[0]
+    if boxes.lo[0, box] > boxes.hi[0, box]:
+        return 0
+    first = count_before(ranking, n_ranked, rows, 0, boxes.lo[0, box], ABSENT)
+    stop = count_before(ranking, n_ranked, rows, 0, boxes.hi[0, box], LAST_BORN)
+    if function == COUNT and n_dimensions == 1:
+        return stop - first
+    count = 0
+    inside = np.empty(WALK, np.bool_)
+    for start in range(first, stop, WALK):
+        size = min(WALK, stop - start)
+        mark_inside(boxes, box, n_dimensions, ranking, start, inside[:size])
+        for i in range(size):
+            count += int(inside[i])
+            if inside[i] and function != COUNT:
+                add_value(total, ranking.value[n_dimensions, start + i], 1)
+    return count
+
+
+@kernel
+def finish_total(function: int, count: int, total: Longs) -> float:
+    """The aggregate of `count` rows that sum to `total`; NaN for null."""
+    if function == COUNT:
+        return np.float64(count)
+    if count == 0:
+        return np.nan
+    rounded = round_total(total) + 0.0
+    if function == SUM:
+        return rounded
+    return rounded / count
+
+
+@kernel
+def report_totals(
+    boxes: Boxes,
+    n_boxes: int,
+    rows: RowColumns,
+    key: int,
+    ranking: Ranking,
+    images: Images,
+    function: int,
+    total: Longs,
+    change: Longs,
+    out: ChangeSet,
+    cursor: Longs,
+) -> int:
+    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room."""
+    n_dimensions = boxes.lo.shape[0]
+    while cursor[STEP] < len(images.middle):
+        step = cursor[STEP]
+        end = images.start[step + 1]
+        if cursor[IS_OPEN] == 0:
+            cursor[N_RANKED] = open_ranked(ranking, cursor[N_RANKED], rows, key, images, step)
+            cursor[N_AFFECTED] = find_affected(boxes, n_boxes, images, step)
+            cursor[AT] = 0
+            cursor[IS_OPEN] = 1
+        while cursor[AT] < cursor[N_AFFECTED]:
+            if cursor[N_OUT] == len(out.step):
+                return FULL
+            box = boxes.affected[cursor[AT]]
+            cursor[AT] += 1
+            clear_total(total)
+            clear_total(change)
+            n_old = 0
+            n_new = 0
+            at = find_first(images, step, boxes.lo[0, box])
+            while at < end and images.first[at] <= boxes.hi[0, box]:
+                image = images.by_first[at]
+                at += 1
+                if is_inside(boxes, box, images.value, image, n_dimensions):
+                    y = images.value[image, n_dimensions]
+                    is_old = image < images.middle[step]
+                    n_old += int(is_old)
+                    n_new += int(not is_old)
+                    if function != COUNT:
+                        add_value(change, y, -1 if is_old else 1)
+                        if is_old:
+                            add_value(total, y, 1)
+            if n_old == n_new and (function == COUNT or is_zero_total(change)):
+                continue
+            count = add_inside(boxes, box, rows, ranking, cursor[N_RANKED], function, total)
+            before = finish_total(function, count + n_old, total)
+            add_total(total, change)
+            after = finish_total(function, count + n_new, total)
+            if before != after and (before == before or after == after):
+                out.op[cursor[N_OUT]] = VALUE
+                cursor[N_OUT] = write_change(out, cursor[N_OUT], step, box, -1, after)
+        cursor[N_RANKED] = close_ranked(ranking, cursor[N_RANKED], rows, images, step)
+        cursor[IS_OPEN] = 0
+        cursor[STEP] += 1
+    return DONE
+
+
+@kernel
+def list_totals(
+    boxes: Boxes,
+    rows: RowColumns,
+    ranking: Ranking,
+    n_ranked: int,
+    step: int,
+    slots: Longs,
+    function: int,
+    total: Longs,
+    out: ChangeSet,
+) -> None:
+    """Write the answers of the boxes in `slots`; `out` has room for one each."""
+    for i in range(len(slots)):
+        clear_total(total)
+        box = slots[i]
+        count = add_inside(boxes, box, rows, ranking, n_ranked, function, total)
+        out.op[i] = VALUE
+        write_change(out, i, step, box, -1, finish_total(function, count, total))

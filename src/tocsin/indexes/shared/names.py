@@ -1,0 +1,196 @@
+"""A growable set of strings, each with a small slot: subscription ids, table keys, interned values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.indexes.contract import Arrays, Bools, Ints, Longs
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.names_kernels import (
+    HEAP_LIVE,
+    HEAP_USED,
+    N_FREE,
+    N_STATE,
+    TOP,
+    NameColumns,
+    add_names,
+    copy_texts,
+    fill_table,
+    find_names,
+    remove_names,
+)
+from tocsin.indexes.shared.texts import Strings, Texts, one_text, strings_of, texts_of
+
+#: An Arrow string array holds at most this many bytes.
+ARROW_BYTES = 2**31 - 1
+#: Heaps smaller than this are not worth compacting.
+SMALL_HEAP = 1024
+
+
+class Names:
+    """Strings to slots and back, by hashing; no Python object for any string.
+
+    A slot is handed out again after its name is removed, the last freed first. Columns that a
+    caller keeps by slot need `top` rows.
+    """
+
+    def __init__(self, capacity: int = 16, chunk_bytes: int = ARROW_BYTES) -> None:
+        rows = max(capacity, 1)
+        self._chunk_bytes = chunk_bytes
+        self._columns = NameColumns(
+            heap=np.empty(8 * rows, np.uint8),
+            starts=np.zeros(rows, np.int64),
+            lengths=np.full(rows, -1, np.int32),
+            hashes=np.zeros(rows, np.int64),
+            table=np.full(_table_size(rows), -1, np.int32),
+            free=np.empty(rows, np.int32),
+            state=np.zeros(N_STATE, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return int(self._columns.state[TOP] - self._columns.state[N_FREE])
+
+    @property
+    def top(self) -> int:
+        """One more than the largest slot ever in use."""
+        return int(self._columns.state[TOP])
+
+    @property
+    def columns(self) -> NameColumns:
+        """The columns as kernels read them, `compare_names` among them. Valid until the next change."""
+        return self._columns
+
+    def find(self, values: Strings) -> Ints:
+        """The slot of each string, -1 where absent. Cost: linear in the bytes of `values`."""
+        return self._find(texts_of(values))
+
+    def find_one(self, value: str) -> int:
+        """The slot of one string, -1 if absent."""
+        return int(self._find(one_text(value))[0])
+
+    def add(self, values: Strings) -> tuple[Ints, Bools]:
+        """The slot of each string, adding what is absent, and whether it was added just there.
+
+        A string that is twice in `values` is new at the first place only. Cost: linear in the
+        bytes of `values`, amortised.
+        """
+        return self._add(texts_of(values))
+
+    def add_one(self, value: str) -> tuple[int, bool]:
+        """The slot of one string, and whether it is new."""
+        slots, is_new = self._add(one_text(value))
+        return int(slots[0]), bool(is_new[0])
+
+    def remove(self, slots: Ints) -> None:
+        """Forget the names of distinct slots in use. Cost: amortised constant each."""
+        free = grown(self._columns.free, int(self._columns.state[N_FREE]) + len(slots))
+        self._columns = self._columns._replace(free=free)
+        remove_names(self._columns, np.array(slots, np.int32))
+        state = self._columns.state
+        if state[HEAP_USED] > SMALL_HEAP and state[HEAP_USED] > 2 * state[HEAP_LIVE]:
+            self._compact()
+
+    def text(self, slot: int) -> str:
+        """The name in one slot."""
+        start = int(self._columns.starts[slot])
+        return self._columns.heap[start : start + int(self._columns.lengths[slot])].tobytes().decode()
+
+    def gather(self, slots: Ints | Longs) -> pa.ChunkedArray[Any]:
+        """The name in each slot, as strings; slots may repeat. More than one chunk only above 2 GiB.
+
+        Cost: linear in the bytes that come out.
+        """
+        return strings_of(self._texts(slots), self._chunk_bytes)
+
+    def arrays(self) -> Arrays:
+        """Names in slot order, without garbage. The table is derived."""
+        lengths = self._columns.lengths[: self.top].copy()
+        return {
+            "heap": self._texts(np.flatnonzero(lengths >= 0)).heap,
+            "lengths": lengths,
+            "free": self._columns.free[: self._columns.state[N_FREE]].copy(),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: linear."""
+        lengths = np.array(arrays["lengths"], np.int32)
+        heap, free = np.array(arrays["heap"], np.uint8), np.array(arrays["free"], np.int32)
+        ends = np.cumsum(np.maximum(lengths, 0), dtype=np.int64)
+        self._columns = NameColumns(
+            heap=heap,
+            starts=ends - np.maximum(lengths, 0),
+            lengths=lengths,
+            hashes=np.zeros(len(lengths), np.int64),
+            table=np.full(_table_size(len(lengths)), -1, np.int32),
+            free=free,
+            state=np.array([len(lengths), len(free), len(heap), len(heap)], np.int64),
+        )
+        fill_table(self._columns)
+
+    def check_invariants(self) -> None:
+        """Assert that heap, slots and table agree. For tests."""
+        names, top = self._columns, self.top
+        used = np.flatnonzero(names.lengths[:top] >= 0)
+        free = names.free[: names.state[N_FREE]]
+        assert sorted([*used.tolist(), *free.tolist()]) == list(range(top))
+        assert (names.lengths[top:] == -1).all()
+        assert (
+            names.lengths[used].sum() == names.state[HEAP_LIVE] <= names.state[HEAP_USED] <= len(names.heap)
+        )
+        assert (names.starts[used] + names.lengths[used] <= names.state[HEAP_USED]).all()
+        assert sorted(names.table[names.table >= 0].tolist()) == used.tolist()
+        texts = [self.text(slot) for slot in used.tolist()]
+        assert len(set(texts)) == len(texts)
+        assert [self.find_one(text) for text in texts] == used.tolist()
+
+    def _find(self, texts: Texts) -> Ints:
+        slots = np.empty(len(texts.offsets) - 1, np.int32)
+        find_names(self._columns, texts.heap, texts.offsets, slots)
+        return slots
+
+    def _add(self, texts: Texts) -> tuple[Ints, Bools]:
+        count = len(texts.offsets) - 1
+        slots, is_new = np.empty(count, np.int32), np.zeros(count, np.bool_)
+        done = add_names(self._columns, texts.heap, texts.offsets, 0, slots, is_new)
+        while done < count:
+            self._grow(int(texts.offsets[done + 1] - texts.offsets[done]))
+            done = add_names(self._columns, texts.heap, texts.offsets, done, slots, is_new)
+        return slots, is_new
+
+    def _texts(self, slots: Ints | Longs) -> Texts:
+        offsets = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(self._columns.lengths[slots], out=offsets[1:])
+        heap = np.empty(int(offsets[-1]), np.uint8)
+        copy_texts(self._columns.heap, self._columns.starts, slots.astype(np.int64), offsets, heap)
+        return Texts(heap, offsets)
+
+    def _grow(self, length: int) -> None:
+        """Make room for one more name of `length` bytes, by doubling what is short."""
+        names = self._columns
+        rows = len(self) + 1
+        self._columns = names._replace(
+            heap=grown(names.heap, int(names.state[HEAP_USED]) + length),
+            starts=grown(names.starts, rows),
+            lengths=grown(names.lengths, rows, -1),
+            hashes=grown(names.hashes, rows),
+        )
+        if _table_size(rows) > len(names.table):
+            self._columns = self._columns._replace(table=np.full(_table_size(rows), -1, np.int32))
+            fill_table(self._columns)
+
+    def _compact(self) -> None:
+        """Write the heap afresh, names in slot order."""
+        names = self._columns
+        used = np.flatnonzero(names.lengths[: self.top] >= 0)
+        texts = self._texts(used)
+        names.starts[used] = texts.offsets[:-1]
+        names.state[HEAP_USED] = names.state[HEAP_LIVE]
+        self._columns = names._replace(heap=texts.heap)
+
+
+def _table_size(names: int) -> int:
+    """A power of two, at least twice the number of names."""
+    return max(4, 1 << (2 * names - 1).bit_length())

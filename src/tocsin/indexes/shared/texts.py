@@ -1,0 +1,67 @@
+"""Arrow strings as kernels read them: one heap of bytes and the offsets into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.indexes.contract import Bytes, Longs
+
+Strings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+
+class Texts(NamedTuple):
+    """Text number i is `heap[offsets[i]:offsets[i + 1]]`, in UTF-8."""
+
+    #: uint8, writable.
+    heap: Bytes
+    #: int64 (texts + 1,), from 0 on.
+    offsets: Longs
+
+
+def texts_of(values: Strings) -> Texts:
+    """The bytes of a string, large string or dictionary array without nulls, copied. Cost: linear."""
+    assert values.null_count == 0, "texts must not be null"
+    wide = values.cast(pa.large_string())
+    if isinstance(wide, pa.ChunkedArray):
+        wide = pa.concat_arrays(wide.chunks) if wide.num_chunks else pa.array([], pa.large_string())
+    _, offset_buffer, byte_buffer = wide.buffers()
+    if len(wide) == 0 or offset_buffer is None:
+        return Texts(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    offsets = np.frombuffer(memoryview(offset_buffer), np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    # Copies: Arrow's buffers are read-only, and a kernel would be compiled again for those.
+    heap = (
+        np.empty(0, np.uint8)
+        if byte_buffer is None
+        else np.frombuffer(memoryview(byte_buffer), np.uint8)[first:last].copy()
+    )
+    return Texts(heap, offsets - first)
+
+
+def one_text(value: str) -> Texts:
+    """A single string."""
+    heap = np.frombuffer(bytearray(value.encode()), np.uint8)
+    return Texts(heap, np.array([0, len(heap)], np.int64))
+
+
+def strings_of(texts: Texts, chunk_bytes: int) -> pa.ChunkedArray[Any]:
+    """The texts as Arrow strings, in chunks of at most `chunk_bytes`. Cost: linear."""
+    return pa.chunked_array(list(_chunks(texts, chunk_bytes)), pa.string())
+
+
+def _chunks(texts: Texts, chunk_bytes: int) -> Iterator[pa.Array[Any]]:
+    heap, offsets = texts
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        local = (offsets[begin : end + 1] - offsets[begin]).astype(np.int32)
+        piece = heap[offsets[begin] : offsets[end]]
+        yield pa.Array.from_buffers(
+            pa.string(), end - begin, [None, pa.py_buffer(local.data), pa.py_buffer(piece.data)]
+        )
+        begin = end

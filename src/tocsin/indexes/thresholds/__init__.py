@@ -1,0 +1,5 @@
+"""Range thresholds over streams: when does the weight inside a box reach tau?"""
+
+from tocsin.indexes.thresholds.scan import ThresholdScan
+
+__all__ = ["ThresholdScan"]

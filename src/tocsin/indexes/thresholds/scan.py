@@ -1,0 +1,203 @@
+"""The threshold scan: every event is held against every subscription.
+
+Exact, without structure: the rival that an index must beat, and the right choice for a small set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.thresholds.scan_kernels import LARGEST, Maturities, ThresholdColumns, count_events
+
+#: Whole numbers up to here are exact as doubles.
+EXACT_DOUBLE = 2**53
+
+
+class ThresholdScan:
+    """Keeps `SUM(w) >= tau` over boxes of `dimensions` ranges, in whole multiples of 1 / `scale`.
+
+    `register` takes `lo` and `hi`, float64 (n, dimensions), `tau`, int64 (n,), and `repeat`,
+    bool (n,). A threshold matures at a row that it counts, so one of 0 or less matures at the first.
+    After maturing, a repeating one starts again from 0 with the next row; another stays silent.
+    """
+
+    def __init__(self, dimensions: int, scale: int, capacity: int = 16) -> None:
+        self._dimensions = dimensions
+        self._scale = scale
+        self._top = 0
+        # A box of no dimensions is kept as one endless range, and its events are at 0.
+        axes = max(dimensions, 1)
+        self._columns = ThresholdColumns(
+            low=np.full((axes, capacity), np.inf),
+            high=np.full((axes, capacity), -np.inf),
+            tau=np.ones(capacity, np.int64),
+            reached=np.zeros(capacity, np.int64),
+            is_repeating=np.zeros(capacity, np.bool_),
+        )
+        self._is_there = np.zeros(capacity, np.bool_)
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions; they count from the next event on. Cost: linear in their number."""
+        if len(slots) == 0:
+            return
+        self._reserve(int(slots.max()) + 1)
+        columns = self._columns
+        columns.low[:, slots] = values["lo"].T if self._dimensions else -np.inf
+        columns.high[:, slots] = values["hi"].T if self._dimensions else np.inf
+        columns.tau[slots] = values["tau"]
+        columns.reached[slots] = 0
+        columns.is_repeating[slots] = values["repeat"]
+        self._is_there[slots] = True
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: linear in their number."""
+        self._columns.low[:, slots] = np.inf
+        self._columns.high[:, slots] = -np.inf
+        self._columns.tau[slots] = 1
+        self._columns.reached[slots] = 0
+        self._is_there[slots] = False
+
+    def apply(self, values: Floats, weights: Longs) -> ChangeSet:
+        """Count a batch of events, values (events, dimensions): who matures, and at which event.
+
+        Cost: events x subscriptions x dimensions.
+        """
+        if self._dimensions == 0:
+            values = np.zeros((len(weights), 1))
+        positions = np.flatnonzero((weights > 0) & ~np.isnan(values).any(axis=1)).astype(np.int32)
+        axes = np.ascontiguousarray(values[positions].T, np.float64)
+        weights = weights[positions].astype(np.int64)
+        out = Maturities(
+            step=np.empty(len(weights), np.int32),
+            subscription=np.empty(len(weights), np.int32),
+            reached=np.empty(len(weights), np.uint64),
+            n_rows=np.zeros(1, np.int64),
+        )
+        for begin, end in _spans_below_overflow(weights):
+            out = self._count(axes[:, begin:end].copy(), weights[begin:end], positions[begin:end], out)
+        # Slots come in order within each span, and spans in order of events: one stable sort is enough.
+        order = np.argsort(out.step[: out.n_rows[0]], kind="stable")
+        step = out.step[order]
+        return self._changes(MATURE, out.subscription[order], out.reached[order], step, step)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """The weight counted so far, as VALUE. Cost: linear in the number of slots."""
+        steps, no_rows = np.zeros(len(slots), np.int32), np.full(len(slots), -1, np.int32)
+        return self._changes(VALUE, slots.astype(np.int32), self._columns.reached[slots], steps, no_rows)
+
+    def progress(self, slots: Ints) -> tuple[Longs, Longs]:
+        """Scaled weight reached, and missing to tau. What was reached beyond int64 shows as the largest."""
+        reached, tau = self._columns.reached[slots], self._columns.tau[slots]
+        return reached, np.maximum(tau, reached) - reached
+
+    def arrays(self) -> Arrays:
+        """The columns up to the largest slot that was ever there."""
+        columns = {name: column[..., : self._top].copy() for name, column in self._columns._asdict().items()}
+        return {**columns, "is_there": self._is_there[: self._top].copy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from."""
+        names = ThresholdColumns._fields
+        self._columns = ThresholdColumns(*(np.array(arrays[name], order="C") for name in names))
+        self._is_there = np.array(arrays["is_there"])
+        self._top = len(self._is_there)
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        columns = self._columns
+        assert columns.low.shape == columns.high.shape == (max(self._dimensions, 1), len(self._is_there))
+        assert len(columns.tau) == len(columns.reached) == len(columns.is_repeating) == len(self._is_there)
+        assert not self._is_there[self._top :].any()
+        is_silent = ((columns.low == np.inf) & (columns.high == -np.inf)).all(axis=0)
+        assert is_silent[~self._is_there].all()
+        assert (columns.reached >= 0).all()
+        assert ((columns.reached == 0) | (columns.reached < columns.tau) | is_silent).all()
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """What a subscription was registered with; `tau` as it is scaled. Cost: constant."""
+        columns = self._columns
+        shown: dict[str, object] = {}
+        if self._dimensions:
+            shown |= {"lo": columns.low[:, slot].tolist(), "hi": columns.high[:, slot].tolist()}
+        return shown | {"tau": int(columns.tau[slot]) / self._scale, "repeat": bool(columns.is_repeating[slot])}
+
+    def explain(self) -> str:
+        """One line: which index this is and how it works."""
+        return (
+            f"thresholds: scan of {int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
+            f"each event is held against each box, weights in multiples of 1/{self._scale}"
+        )
+
+    def _count(self, axes: Floats, weights: Longs, positions: Ints, out: Maturities) -> Maturities:
+        done = count_events(self._columns, 0, self._top, axes, weights, positions, out)
+        while done < self._top:
+            rows = int(out.n_rows[0]) + len(weights)
+            out = Maturities(
+                grown(out.step, rows), grown(out.subscription, rows), grown(out.reached, rows), out.n_rows
+            )
+            done = count_events(self._columns, done, self._top, axes, weights, positions, out)
+        return out
+
+    def _changes(
+        self, op: int, slots: Ints, reached: Longs | NDArray[np.uint64], step: Ints, row: Ints
+    ) -> ChangeSet:
+        count = len(slots)
+        return ChangeSet(
+            step=step,
+            subscription=slots,
+            op=np.full(count, op, np.int8),
+            row=row,
+            other=np.full(count, -1, np.int32),
+            score=_unscaled(reached, self._scale),
+            rank=np.zeros(count, np.int32),
+        )
+
+    def _reserve(self, top: int) -> None:
+        self._top = max(self._top, top)
+        columns = self._columns
+        self._columns = ThresholdColumns(
+            low=_grown_across(columns.low, top, np.inf),
+            high=_grown_across(columns.high, top, -np.inf),
+            tau=grown(columns.tau, top, 1),
+            reached=grown(columns.reached, top),
+            is_repeating=grown(columns.is_repeating, top, False),
+        )
+        self._is_there = grown(self._is_there, top, False)
+
+
+def _grown_across(array: Floats, columns: int, fill: float) -> Floats:
+    """`grown`, along the second axis."""
+    have = array.shape[1]
+    if columns <= have:
+        return array
+    larger = np.full((array.shape[0], max(columns, 2 * have)), fill)
+    larger[:, :have] = array
+    return larger
+
+
+def _spans_below_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
+    """Cut a batch of positive weights so that each part sums to an int64. Nearly always one part."""
+    if weights.sum(dtype=np.float64) < LARGEST / 2:
+        yield 0, len(weights)
+        return
+    begin, total = 0, 0
+    for end, weight in enumerate(weights.tolist()):
+        if total + weight > LARGEST:
+            yield begin, end
+            begin, total = end, 0
+        total += weight
+    yield begin, len(weights)
+
+
+def _unscaled(reached: Longs | NDArray[np.uint64], scale: int) -> Floats:
+    """`reached / scale`, each rounded once."""
+    is_power_of_two = scale & (scale - 1) == 0
+    if is_power_of_two or (scale <= EXACT_DOUBLE and not (reached > EXACT_DOUBLE).any()):
+        return reached.astype(np.float64) / float(scale)
+    # Python divides whole numbers with a single rounding; only huge decimals come here.
+    return (reached.astype(object) / scale).astype(np.float64)

@@ -1,0 +1,135 @@
+"""Kernels of the threshold scan.
+
+A block of subscriptions is small enough to stay in the first-level cache while all events of a
+batch pass over it. The pass only adds up what the whole batch would contribute, without a branch,
+so it is vectorised; the few subscriptions that this brings to their threshold are then walked event
+by event, exactly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import kernel
+
+#: Subscriptions of a block.
+BLOCK = 512
+#: The largest int64.
+LARGEST = 0x7FFFFFFFFFFFFFFF
+
+
+class ThresholdColumns(NamedTuple):
+    """One row a subscription slot; bounds lie dimension by dimension, so that a pass is contiguous."""
+
+    #: float64 (dimensions, slots): smallest value inside; +inf where the slot is silent.
+    low: Floats
+    #: float64 (dimensions, slots): largest value inside; -inf where the slot is silent.
+    high: Floats
+    #: int64 (slots,): scaled weight to reach.
+    tau: Longs
+    #: int64 (slots,): scaled weight so far, below `tau` while the slot counts.
+    reached: Longs
+    #: bool (slots,): start again from 0 after maturing.
+    is_repeating: Bools
+
+
+class Maturities(NamedTuple):
+    """Where the kernel reports."""
+
+    #: int32: position of the event that crossed.
+    step: Ints
+    #: int32: slot of the subscription.
+    subscription: Ints
+    #: uint64: the scaled weight reached; two int64 always fit.
+    reached: NDArray[np.uint64]
+    #: int64 (1,): rows written.
+    n_rows: Longs
+
+
+@kernel
+def walk_events(
+    columns: ThresholdColumns, slot: int, values: Floats, weights: Longs, positions: Ints, out: Maturities
+) -> None:
+    """Count the events one after the other into one subscription, reporting each time it matures."""
+    for event in range(weights.shape[0]):
+        is_inside = True
+        for axis in range(values.shape[0]):
+            value = values[axis, event]
+            if not (columns.low[axis, slot] <= value <= columns.high[axis, slot]):
+                is_inside = False
+                break
+        if not is_inside:
+            continue
+        before, weight = columns.reached[slot], weights[event]
+        if weight < columns.tau[slot] - before:
+            columns.reached[slot] = before + weight
+            continue
+        row = out.n_rows[0]
+        out.step[row] = positions[event]
+        out.subscription[row] = slot
+        out.reached[row] = np.uint64(before) + np.uint64(weight)
+        out.n_rows[0] += 1
+        if columns.is_repeating[slot]:
+            columns.reached[slot] = 0
+        else:
+            columns.reached[slot] = before + weight if weight <= LARGEST - before else LARGEST
+            columns.low[:, slot] = np.inf
+            columns.high[:, slot] = -np.inf
+            return
+
+
+@kernel
+def count_events(
+    columns: ThresholdColumns,
+    begin: int,
+    end: int,
+    values: Floats,
+    weights: Longs,
+    positions: Ints,
+    out: Maturities,
+) -> int:
+    """Count all events into the slots from `begin` to `end`; the first slot that found `out` too full.
+
+    `values` is (dimensions, events). The weights are positive and their sum is below 2**63.
+    """
+    n_axes, n_events = values.shape
+    totals = np.empty(BLOCK, np.int64)
+    is_inside = np.empty(BLOCK, np.bool_)
+    touched = np.empty(BLOCK, np.int64)
+    for first in range(begin, end, BLOCK):
+        size = min(BLOCK, end - first)
+        totals[:size] = 0
+        for event in range(n_events):
+            value, weight = values[0, event], weights[event]
+            low, high = columns.low[0, first : first + size], columns.high[0, first : first + size]
+            if n_axes == 1:
+                for place in range(size):
+                    totals[place] += weight * ((low[place] <= value) & (value <= high[place]))
+                continue
+            for place in range(size):
+                is_inside[place] = (low[place] <= value) & (value <= high[place])
+            for axis in range(1, n_axes):
+                value = values[axis, event]
+                low, high = columns.low[axis, first : first + size], columns.high[axis, first : first + size]
+                for place in range(size):
+                    is_inside[place] &= (low[place] <= value) & (value <= high[place])
+            for place in range(size):
+                totals[place] += weight * is_inside[place]
+        # A small batch touches few. To list them without a branch, and load no other's sum, is fastest.
+        n_touched = 0
+        for place in range(size):
+            touched[n_touched] = place
+            n_touched += totals[place] != 0
+        for place in touched[:n_touched]:
+            slot = first + int(place)
+            if totals[place] < columns.tau[slot] - columns.reached[slot]:
+                columns.reached[slot] += totals[place]
+            elif out.n_rows[0] + n_events > out.step.shape[0]:
+                return slot
+            else:
+                walk_events(columns, slot, values, weights, positions, out)
+    return end

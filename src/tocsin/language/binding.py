@@ -1,0 +1,132 @@
+"""Plans and parameters to arrays: one row a subscription, one array a bound value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.errors import ParameterError
+from tocsin.language.expressions import Expression, Parameter, lift
+from tocsin.language.parameter_columns import ParameterColumns
+from tocsin.language.plans import Bound, Dimension, Match, Operand, Plan, Predicate, Rows, Threshold, TopK
+from tocsin.language.shapes import box_of, parameters
+from tocsin.language.taus import scale_of
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class BoundPredicate(NamedTuple):
+    """A predicate of many subscriptions: each operand an array, float64, bool or Arrow string."""
+
+    attribute: str
+    operator: str
+    operands: tuple[Any, ...]
+    weight: Floats
+
+
+def scale(plan: Threshold) -> int:
+    """What the plan's weights are multiplied by before they are summed as integers."""
+    return scale_of(plan.type)
+
+
+def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
+    """The values of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`.
+
+    Always `lo` and `hi`, float64 (count, dimensions), closed ranges, a join's left ones first. And:
+
+    * TopK: `k` int32 (count,), `theta` float64 (count, operands of the lifted score);
+    * Rows with a score: `theta`, `score_lo` and `score_hi` float64 (count,);
+    * Threshold: `tau` int64 (count,), scaled by `scale(plan)`.
+    """
+    values = ParameterColumns(parameters(plan), columns, count)
+    lo, hi = _ranges(values, box_of(plan))
+    bound: dict[str, np.ndarray] = {"lo": lo, "hi": hi}
+    match plan:
+        case TopK():
+            bound["k"] = values.counts(plan.limit)
+            bound["theta"] = _theta(values, plan.score.expression)
+        case Rows() if plan.score is not None:
+            bound["theta"] = _theta(values, plan.score.expression)
+            bound["score_lo"], bound["score_hi"] = _range(values, plan.lows, plan.highs, times=False)
+        case Threshold():
+            bound["tau"] = values.taus(plan.tau, scale(plan))
+        case Match():
+            raise TypeError("the predicates of a Match are bound by bind_match")
+    return bound
+
+
+def _ranges(values: ParameterColumns, box: tuple[Dimension, ...]) -> tuple[Floats, Floats]:
+    lo, hi = np.empty((values.count, len(box))), np.empty((values.count, len(box)))
+    for place, dimension in enumerate(box):
+        lo[:, place], hi[:, place] = _range(
+            values, dimension.lows, dimension.highs, times=dimension.type.is_timestamp
+        )
+    return lo, hi
+
+
+def _range(
+    values: ParameterColumns, lows: tuple[Bound, ...], highs: tuple[Bound, ...], *, times: bool
+) -> tuple[Floats, Floats]:
+    """The closed range from the largest low to the smallest high. `x > 5` is `x >=` the next double."""
+    lo, hi = np.full(values.count, -np.inf), np.full(values.count, np.inf)
+    impossible = np.zeros(values.count, np.bool_)
+    with np.errstate(all="ignore"):
+        for bound in lows:
+            edge = values.numbers(bound.operand, times=times)
+            if bound.strict:
+                # Nothing is greater than infinity, and there is no double after it.
+                impossible |= edge == np.inf
+                edge = np.nextafter(edge, np.inf)
+            lo = np.maximum(lo, edge)
+        for bound in highs:
+            edge = values.numbers(bound.operand, times=times)
+            if bound.strict:
+                impossible |= edge == -np.inf
+                edge = np.nextafter(edge, -np.inf)
+            hi = np.minimum(hi, edge)
+    lo[impossible], hi[impossible] = np.inf, -np.inf
+    # The double after the smallest negative one is -0.0.
+    return lo + 0.0, hi + 0.0
+
+
+def _theta(values: ParameterColumns, expression: Expression) -> Floats:
+    _, operands = lift(expression)
+    theta = np.empty((values.count, len(operands)))
+    for place, operand in enumerate(operands):
+        theta[:, place] = values.numbers(operand, finite="a number in a score")
+    return theta
+
+
+def bind_match(plan: Match, columns: Mapping[str, Any], count: int) -> tuple[BoundPredicate, ...]:
+    """The predicates of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`."""
+    values = ParameterColumns(parameters(plan), columns, count)
+    return tuple(_predicate(values, predicate) for predicate in plan.predicates)
+
+
+def _predicate(values: ParameterColumns, predicate: Predicate) -> BoundPredicate:
+    operands = tuple(_operand(values, predicate, operand) for operand in predicate.operands)
+    if predicate.operator == "BETWEEN" and predicate.type is None:
+        kinds = {values.type_of(operand) for operand in predicate.operands}
+        if len(kinds) > 1:
+            found = " and ".join(sorted(kinds))
+            raise ParameterError(
+                f"the ends of the range of {predicate.attribute!r} are of two types: {found}"
+            )
+    weight = values.numbers(predicate.weight, finite="a weight")
+    return BoundPredicate(predicate.attribute, predicate.operator, operands, weight)
+
+
+def _operand(values: ParameterColumns, predicate: Predicate, operand: Operand) -> Any:
+    column = predicate.type
+    kind = values.type_of(operand) if column is None else column.name
+    if kind == "string":
+        return values.texts(operand)
+    if kind == "boolean":
+        if predicate.operator not in ("=", "<>") and isinstance(operand, Parameter):
+            problem = f"is boolean, and booleans are compared with = and <> only, not {predicate.operator}"
+            raise ParameterError(f"parameter :{operand.name} {problem}")
+        return values.truths(operand)
+    return values.numbers(operand, times=column is None or column.is_timestamp)

@@ -1,0 +1,110 @@
+"""WHERE as a box: ranges of numeric columns, and the literals in them as their columns' types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.intervals import Interval
+from tocsin.language.plans import Bound, Dimension, Operand
+from tocsin.language.scopes import Scope
+from tocsin.language.spans import Span
+from tocsin.language.statement import Condition, Text, Time, Truth, Value
+from tocsin.language.times import microseconds
+from tocsin.types import ColumnType
+
+MATCHING_ONLY = "works only in matching: SELECT columns over a stream without a window"
+
+#: Operator to: whether it bounds below, whether it bounds above, whether strictly.
+_SIDES = {
+    ">": (True, False, True),
+    ">=": (True, False, False),
+    "=": (True, True, False),
+    "<=": (False, True, False),
+    "<": (False, True, True),
+}
+
+
+def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> Operand:
+    """A literal as its column's type has it; a parameter as it is.
+
+    None is the type of a sparse stream's attributes, which any literal fits.
+    """
+    if isinstance(value, Parameter):
+        return value
+    kind = "any" if column is None else column.name
+    kind = kind if kind in ("any", "string", "boolean", "timestamp") else "number"
+    match value, kind:
+        case Constant(number), "any" | "number" | "timestamp":
+            return number
+        case Text(text), "any" | "string":
+            return text
+        case Truth(truth), "any" | "boolean":
+            return truth
+        case (Text(text) | Time(text), "timestamp") | (Time(text), "any"):
+            return _time(scope, text, value.span)
+    wanted = {"string": "a string", "boolean": "TRUE or FALSE", "timestamp": "a time"}.get(kind, "a number")
+    hint = f"Compare it with {wanted}, or with a :parameter."
+    scope.refuse(value.span, f"{name} is a {kind}, and cannot be compared with this", hint)
+
+
+def _time(scope: Scope, text: str, span: Span) -> int:
+    try:
+        return microseconds(text)
+    except (ValueError, OverflowError):
+        hint = "Times are written '2013-10-08T18:11:46Z', with fractions of a second and other zones at will."
+        scope.refuse(span, "this is not a time", hint)
+
+
+def bounds(
+    scope: Scope, condition: Condition, column: ColumnType
+) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+    """The low and the high bounds that one condition sets."""
+    subject, operator = condition.subject, condition.operator
+    if condition.weight is not None:
+        scope.refuse(condition.span, f"WEIGHT {MATCHING_ONLY}", "Leave WEIGHT out.")
+    if operator != "BETWEEN" and operator not in _SIDES:
+        scope.refuse(condition.span, f"{operator} {MATCHING_ONLY}", "Use BETWEEN, <, <=, =, >= or >.")
+    operands = [typed(scope, value, column, str(subject)) for value in condition.operands]
+    if operator == "BETWEEN":
+        return (Bound(operands[0], False),), (Bound(operands[1], False),)
+    below, above, strict = _SIDES[operator]
+    bound = (Bound(operands[0], strict),)
+    return bound if below else (), bound if above else ()
+
+
+def split(
+    scope: Scope, conditions: Iterable[Condition]
+) -> tuple[tuple[Dimension, ...], tuple[Condition, ...]]:
+    """One dimension a column, in order of first appearance; and the conditions on expressions."""
+    dimensions: dict[tuple[str, str], Dimension] = {}
+    scored: list[Condition] = []
+    for condition in conditions:
+        if not isinstance(condition.subject, Column):
+            scored.append(condition)
+            continue
+        resolved, column = scope.numeric(condition.subject, "bound a range")
+        lows, highs = bounds(scope, condition, column)
+        place = resolved.source.name, resolved.name
+        before = dimensions.get(place, Dimension(*place, column, (), ()))
+        dimensions[place] = Dimension(*place, column, before.lows + lows, before.highs + highs)
+    return tuple(dimensions.values()), tuple(scored)
+
+
+def known_ranges(box: Iterable[Dimension]) -> dict[str, Interval]:
+    """What the numbers in a box say of its columns; parameters say nothing yet."""
+    return {dimension.column: _known_range(dimension) for dimension in box}
+
+
+def _known_range(dimension: Dimension) -> Interval:
+    low, high = -math.inf, math.inf
+    for bound in dimension.lows:
+        if isinstance(bound.operand, int | float):
+            value = float(bound.operand)
+            low = max(low, math.nextafter(value, math.inf) if bound.strict else value)
+    for bound in dimension.highs:
+        if isinstance(bound.operand, int | float):
+            value = float(bound.operand)
+            high = min(high, math.nextafter(value, -math.inf) if bound.strict else value)
+    return Interval(low, high)

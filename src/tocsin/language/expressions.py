@@ -1,0 +1,248 @@
+"""Arithmetic over columns: a small immutable tree, its text, its value, and its shape.
+
+Two expressions are equal if they mean the same tree: where they stand and how their numbers were
+written does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tocsin.language.spans import NOWHERE, Span
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; `source` is the table or alias written before the dot, until planning resolves it."""
+
+    name: str
+    source: str | None = None
+    text: str = field(default="", compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text or ".".join(quoted(part) for part in (self.source, self.name) if part is not None)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number; `text` is how it was written."""
+
+    value: float | int
+    text: str = field(default="", compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text or repr(self.value)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A `:name` whose value arrives with each subscription."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f":{self.name}"
+
+
+@dataclass(frozen=True)
+class Theta:
+    """The place of a lifted number: the `index`-th operand."""
+
+    index: int
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f":{self.index}"
+
+
+@dataclass(frozen=True)
+class Negate:
+    """Unary minus."""
+
+    operand: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        # `--` would begin a comment, so what starts with a minus goes in parentheses.
+        inner = str(self.operand)
+        tight = not isinstance(self.operand, Binary) and not inner.startswith("-")
+        return f"-{inner}" if tight else f"-({inner})"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`left operator right`, the operator one of `+ - * /`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        own = _PRECEDENCE[self.operator]
+        left, right = str(self.left), str(self.right)
+        if isinstance(self.left, Binary) and _PRECEDENCE[self.left.operator] < own:
+            left = f"({left})"
+        if isinstance(self.right, Binary) and _PRECEDENCE[self.right.operator] <= own:
+            right = f"({right})"
+        return f"{left} {self.operator} {right}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """SQRT, LN, EXP, ABS of one argument, or POWER of an argument and a Constant."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Expression: TypeAlias = Column | Constant | Parameter | Theta | Negate | Binary | Call
+
+#: Function names, and how many arguments each takes.
+FUNCTIONS = {"SQRT": 1, "LN": 1, "EXP": 1, "ABS": 1, "POWER": 2}
+
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def quoted(name: str) -> str:
+    """`name` as an identifier, in double quotes where it needs them."""
+    return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly below."""
+    match expression:
+        case Negate(operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Call(_, arguments):
+            return arguments
+        case _:
+            return ()
+
+
+def leaves(expression: Expression) -> Iterator[Expression]:
+    """Columns, numbers and parameters, from left to right."""
+    stack: list[Expression] = [expression]
+    while stack:
+        node = stack.pop()
+        below = children(node)
+        if below:
+            stack.extend(reversed(below))
+        else:
+            yield node
+
+
+def columns_of(expression: Expression) -> tuple[str, ...]:
+    """The columns it reads, each once, in order of first appearance."""
+    return tuple(dict.fromkeys(leaf.name for leaf in leaves(expression) if isinstance(leaf, Column)))
+
+
+def lift(expression: Expression) -> tuple[Expression, tuple[Parameter | float | int, ...]]:
+    """Replace numbers and parameters by `Theta(0), Theta(1), …`; return the rest and what was taken out.
+
+    Expressions that differ in their numbers only are equal once lifted. The exponent of POWER stays,
+    because it decides what kind of function it is.
+    """
+    operands: list[Parameter | float | int] = []
+
+    def lifted(node: Expression) -> Expression:
+        match node:
+            case Constant(value):
+                operands.append(value)
+                return Theta(len(operands) - 1)
+            case Parameter():
+                operands.append(node)
+                return Theta(len(operands) - 1)
+            case Negate(operand):
+                return Negate(lifted(operand))
+            case Binary(operator, left, right):
+                return Binary(operator, lifted(left), lifted(right))
+            case Call("POWER", (base, Constant(exponent))):
+                return Call("POWER", (lifted(base), Constant(float(exponent))))
+            case Call(function, arguments):
+                return Call(function, tuple(lifted(argument) for argument in arguments))
+            case _:
+                return node
+
+    return lifted(expression), tuple(operands)
+
+
+def evaluate(expression: Expression, columns: Mapping[str, float], parameters: Mapping[str, float]) -> float:
+    """The value for one row, in IEEE doubles: never raises, answers NaN where there is no value."""
+
+    def value(node: Expression) -> float:
+        match node:
+            case Column(name):
+                return float(columns[name])
+            case Constant(number):
+                return float(number)
+            case Parameter(name):
+                return float(parameters[name])
+            case Theta(index):
+                return float(parameters[str(index)])
+            case Negate(operand):
+                return -value(operand)
+            case Binary(operator, left, right):
+                return apply_binary(operator, value(left), value(right))
+            case Call(function, arguments):
+                return apply_function(function, *map(value, arguments))
+
+    return value(expression)
+
+
+def apply_binary(operator: str, left: float, right: float) -> float:
+    """One of `+ - * /`, as IEEE has it."""
+    if operator == "+":
+        return left + right
+    if operator == "-":
+        return left - right
+    if operator == "*":
+        return left * right
+    if right != 0.0:
+        return left / right
+    if left == 0.0 or math.isnan(left) or math.isnan(right):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def apply_function(function: str, argument: float, exponent: float = 1.0) -> float:
+    """SQRT, LN, EXP, ABS or POWER, as IEEE has it."""
+    if function == "ABS":
+        return abs(argument)
+    if function == "SQRT":
+        return math.sqrt(argument) if argument >= 0.0 else math.nan
+    if function == "LN":
+        if argument == 0.0:
+            return -math.inf
+        return math.log(argument) if argument > 0.0 else math.nan
+    if function == "EXP":
+        try:
+            return math.exp(argument)
+        except OverflowError:
+            return math.inf
+    return _power(argument, exponent)
+
+
+def _power(base: float, exponent: float) -> float:
+    odd = exponent % 2.0 == 1.0
+    negative = math.copysign(1.0, base) < 0.0 and odd
+    if base == 0.0 and exponent < 0.0:
+        return -math.inf if negative else math.inf
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if negative else math.inf
+    except ValueError:
+        return math.nan

@@ -1,0 +1,180 @@
+"""Parameters as they arrive, columns of Arrow, to arrays of the types that plans need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tocsin.errors import ParameterError
+from tocsin.language.expressions import Parameter
+from tocsin.language.plans import LARGEST_LIMIT, Operand
+from tocsin.language.suggestions import did_you_mean
+from tocsin.language.taus import scaled_decimals, scaled_floats, scaled_integers, scaled_literal
+from tocsin.language.times import microseconds
+
+#: pyarrow's stubs know less of these functions than pyarrow does.
+_types: Any = pa.types
+
+
+class ParameterColumns:
+    """The values of `count` subscriptions: a column for each parameter; literals are broadcast.
+
+    Every error names the parameter and, among many, the row.
+    """
+
+    def __init__(self, names: tuple[str, ...], columns: Mapping[str, Any], count: int) -> None:
+        for name in names:
+            if name not in columns:
+                spare = [each for each in columns if each not in names]
+                hint = did_you_mean(name, spare, "columns given") if spare else "Nothing was given for it."
+                raise ParameterError(f"parameter :{name} is missing. {hint}")
+        for name in columns:
+            if name not in names:
+                hint = (
+                    did_you_mean(name, names, "parameters") if names else "The statement has no parameters."
+                )
+                raise ParameterError(f"there is no parameter :{name}. {hint}")
+        self.count = count
+        self._columns = {name: self._checked(name, columns[name]) for name in names}
+
+    def _checked(self, name: str, column: Any) -> Any:
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if len(column) != self.count:
+            self._fail(name, f"has {len(column)} values for {self.count} subscriptions")
+        if _types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if column.null_count:
+            self._fail(name, "is null", column.is_null().to_numpy(zero_copy_only=False))
+        return column
+
+    def _fail(self, name: str, problem: str, rows: NDArray[np.bool_] | None = None) -> NoReturn:
+        row = f" in row {int(np.argmax(rows))}" if rows is not None and self.count > 1 else ""
+        raise ParameterError(f"parameter :{name}{row} {problem}")
+
+    def type_of(self, operand: Operand) -> str:
+        """`boolean`, `string` or `number`: what a sparse stream's attribute is compared with."""
+        if not isinstance(operand, Parameter):
+            return {bool: "boolean", str: "string"}.get(type(operand), "number")
+        arrow = self._columns[operand.name].type
+        if _types.is_boolean(arrow):
+            return "boolean"
+        return "string" if _is_text(arrow) else "number"
+
+    def numbers(self, operand: Operand, *, times: bool = False, finite: str = "") -> NDArray[np.float64]:
+        """As doubles, never NaN nor -0.0; with `times`, also times as microseconds.
+
+        `finite` is what they are for, where infinities will not do.
+        """
+        if not isinstance(operand, Parameter):
+            return np.full(self.count, float(operand) + 0.0)
+        name, array = operand.name, self._columns[operand.name]
+        arrow = array.type
+        if times and _types.is_temporal(arrow):
+            values = self._times(name, array)
+        elif times and _is_text(arrow):
+            values = self._parsed_times(name, array)
+        elif _is_number(arrow):
+            values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        else:
+            self._fail(name, f"is {arrow}, but a {'time' if times else 'number'} is needed")
+        if np.isnan(values).any():
+            self._fail(name, "is NaN", np.isnan(values))
+        if finite and np.isinf(values).any():
+            self._fail(name, f"is infinite, which {finite} cannot be", np.isinf(values))
+        plus_zero: NDArray[np.float64] = values + 0.0
+        return plus_zero
+
+    def _times(self, name: str, array: Any) -> NDArray[np.float64]:
+        arrow = array.type
+        if not (_types.is_timestamp(arrow) or _types.is_date(arrow)):
+            self._fail(name, f"is {arrow}, but a time is needed")
+        zone = arrow.tz if _types.is_timestamp(arrow) else None
+        whole = array.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64())
+        floats: NDArray[np.float64] = whole.to_numpy(zero_copy_only=False).astype(np.float64)
+        return floats
+
+    def _parsed_times(self, name: str, array: Any) -> NDArray[np.float64]:
+        """ISO-8601 text: by Arrow if all rows name a zone or none does, else row by row, which is slower."""
+        for target in (pa.timestamp("us", tz="UTC"), pa.timestamp("us")):
+            try:
+                return self._times(name, array.cast(target))
+            except pa.ArrowInvalid:
+                continue
+        values = np.empty(self.count)
+        for row, text in enumerate(array.to_pylist()):
+            try:
+                values[row] = microseconds(text)
+            except (ValueError, OverflowError):
+                self._fail(name, f"is {text!r}, which is not a time", np.arange(self.count) == row)
+        return values
+
+    def texts(self, operand: Operand) -> Any:
+        """As an Arrow string array."""
+        if not isinstance(operand, Parameter):
+            return pa.repeat(pa.scalar(str(operand), pa.string()), self.count)
+        array = self._columns[operand.name]
+        if not _is_text(array.type):
+            self._fail(operand.name, f"is {array.type}, but a string is needed")
+        return array.cast(pa.string())
+
+    def truths(self, operand: Operand) -> NDArray[np.bool_]:
+        """As booleans."""
+        if not isinstance(operand, Parameter):
+            return np.full(self.count, bool(operand))
+        array = self._columns[operand.name]
+        if not _types.is_boolean(array.type):
+            self._fail(operand.name, f"is {array.type}, but a boolean is needed")
+        truths: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+        return truths
+
+    def counts(self, operand: Operand) -> NDArray[np.int32]:
+        """As whole numbers from 1 on."""
+        values = self.numbers(operand, finite="a LIMIT")
+        bad = (values < 1) | (values > LARGEST_LIMIT) | (values != np.floor(values))
+        if bad.any() and isinstance(operand, Parameter):
+            worst = values[int(np.argmax(bad))]
+            self._fail(
+                operand.name,
+                f"is {worst:.17g}, but LIMIT takes a whole number from 1 to {LARGEST_LIMIT}",
+                bad,
+            )
+        return values.astype(np.int32)
+
+    def taus(self, operand: Parameter | float | int, scale: int) -> NDArray[np.int64]:
+        """As scaled integers, each the least that reaches the threshold."""
+        if not isinstance(operand, Parameter):
+            # Planning has seen to it that the literal fits.
+            return np.full(self.count, scaled_literal(operand, scale), np.int64)
+        name, array = operand.name, self._columns[operand.name]
+        if _types.is_uint64(array.type):
+            array = array.cast(pa.decimal128(20, 0))
+        if _types.is_decimal(array.type):
+            try:
+                scaled, is_good = scaled_decimals(array, scale)
+            except pa.ArrowInvalid:
+                self._fail(name, f"is {array.type}, which has too many digits for a threshold")
+        elif _types.is_integer(array.type):
+            whole = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            scaled, is_good = scaled_integers(whole, scale)
+        else:
+            scaled, is_good = scaled_floats(self.numbers(operand, finite="a threshold"), scale)
+        if not is_good.all():
+            value = array[int(np.argmin(is_good))].as_py()
+            problem = (
+                "must be positive" if value <= 0 else f"is out of reach of 64-bit sums in units of 1/{scale}"
+            )
+            self._fail(name, f"is {value}: a threshold {problem}", ~is_good)
+        return scaled
+
+
+def _is_number(arrow: Any) -> bool:
+    return bool(_types.is_integer(arrow) or _types.is_floating(arrow) or _types.is_decimal(arrow))
+
+
+def _is_text(arrow: Any) -> bool:
+    return bool(_types.is_string(arrow) or _types.is_large_string(arrow) or _types.is_string_view(arrow))

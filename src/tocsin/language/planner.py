@@ -1,0 +1,228 @@
+"""Statement to plan: the shape of the statement and the kind of its source decide which plan it is."""
+
+from __future__ import annotations
+
+from tocsin.language.boxes import split
+from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.plans import (
+    LARGEST_LIMIT,
+    Aggregate,
+    Dimension,
+    Distinct,
+    Join,
+    Match,
+    Operand,
+    Plan,
+    Rows,
+    Threshold,
+    TopK,
+)
+from tocsin.language.predicates import predicate
+from tocsin.language.schema import Catalog
+from tocsin.language.scopes import Resolved, Scope
+from tocsin.language.scores import score_of, scored_range
+from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
+from tocsin.language.statement import AggregateCall, JoinClause, Order, Statement, Value
+from tocsin.language.syntax import too_deep
+from tocsin.language.taus import scale_of, scaled_literal
+
+_THRESHOLD = (
+    "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or COUNT(*), "
+    "over a stream without a window."
+)
+_JOIN = "A join is SELECT … FROM r JOIN s ON r.a = s.a [WHERE ranges], of two tables."
+
+
+def plan(statement: Statement, catalog: Catalog) -> Plan:
+    """What `statement` means over the sources of `catalog`. Raises `SQLError`."""
+    try:
+        return _plan(Scope(statement, catalog), statement)
+    except RecursionError:
+        raise too_deep(statement.sql) from None
+
+
+def _plan(scope: Scope, statement: Statement) -> Plan:
+    if statement.join is not None:
+        return _join(scope, statement, statement.join)
+    if statement.having is not None:
+        return _threshold(scope, statement)
+    if any(isinstance(item.value, AggregateCall) for item in statement.items):
+        return _aggregate(scope, statement)
+    if statement.distinct:
+        return _distinct(scope, statement)
+    if statement.order is not None or statement.limit is not None:
+        return _top_k(scope, statement)
+    return _rows(scope, statement) if scope.source.holds_rows else _match(scope, statement)
+
+
+def _top_k(scope: Scope, statement: Statement) -> TopK:
+    order, limit = statement.order, statement.limit
+    if order is None or limit is None:
+        present = order or limit
+        missing = "LIMIT needs an ORDER BY" if order is None else "ORDER BY needs a LIMIT"
+        hint = "Write ORDER BY … LIMIT k to keep the first k rows, or leave both out."
+        scope.refuse(present.span if present else statement.source.span, missing, hint)
+    if not scope.source.holds_rows:
+        hint = "Declare the stream with a window, such as window='1000 rows', or rank rows of a table."
+        scope.refuse(order.span, f"{scope.source.describe()}, so that there are no rows to rank", hint)
+    box = _box(scope, statement)
+    score = score_of(scope, order.expression, box, "order rows")
+    choice = selected(scope, statement)
+    return TopK(scope.source.name, choice, box, score, order.descending, _limit(scope, limit))
+
+
+def _limit(scope: Scope, limit: Value) -> Operand:
+    if isinstance(limit, Parameter):
+        return limit
+    if isinstance(limit, Constant) and isinstance(limit.value, int) and 1 <= limit.value <= LARGEST_LIMIT:
+        return limit.value
+    hint = f"LIMIT takes a whole number from 1 to {LARGEST_LIMIT}, or a :parameter."
+    scope.refuse(limit.span, f"LIMIT {limit} is not a number of rows", hint)
+
+
+def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
+    """WHERE, if it is nothing but ranges of columns."""
+    box, scored = split(scope, statement.where)
+    if scored:
+        hint = (
+            "Expressions are bounded in SELECT columns over a table or a windowed stream, without ORDER BY."
+        )
+        scope.refuse(scored[0].subject.span, "here WHERE takes conditions on bare columns", hint)
+    return box
+
+
+def _rows(scope: Scope, statement: Statement) -> Rows:
+    box, scored = split(scope, statement.where)
+    score, lows, highs = scored_range(scope, scored, box)
+    return Rows(scope.source.name, selected(scope, statement), box, score, lows, highs)
+
+
+def _match(scope: Scope, statement: Statement) -> Match:
+    predicates = tuple(predicate(scope, condition) for condition in statement.where)
+    return Match(scope.source.name, selected(scope, statement), predicates)
+
+
+def _aggregate(scope: Scope, statement: Statement) -> Aggregate:
+    item, call = single_aggregate(scope, statement)
+    _refuse_order(scope, statement, "an aggregate")
+    if statement.distinct:
+        scope.refuse(item.span, "DISTINCT of an aggregate is not supported", "Leave DISTINCT out.")
+    if not scope.source.is_table:
+        scope.refuse(item.span, f"{scope.source.describe()}, and aggregates are kept over tables", _THRESHOLD)
+    resolved = aggregated(scope, call)
+    column = None if resolved is None else resolved.name
+    name = aggregate_name(item, call)
+    return Aggregate(scope.source.name, call.function.lower(), column, name, _box(scope, statement))
+
+
+def _distinct(scope: Scope, statement: Statement) -> Distinct:
+    _refuse_order(scope, statement, "SELECT DISTINCT")
+    choice = selected(scope, statement)
+    if len(choice) != 1 or not isinstance(statement.items[0].value, Column):
+        hint = "Write SELECT DISTINCT y FROM t, with one column."
+        scope.refuse(statement.items[-1].span, "DISTINCT takes one column", hint)
+    if not scope.source.is_table:
+        message = f"{scope.source.describe()}, and DISTINCT is kept over tables"
+        scope.refuse(statement.source.span, message, "Leave DISTINCT out, or declare a table.")
+    return Distinct(scope.source.name, choice[0], _box(scope, statement))
+
+
+def _refuse_order(scope: Scope, statement: Statement, what: str) -> None:
+    for clause in (statement.order, statement.limit):
+        if clause is not None:
+            name = "ORDER BY" if isinstance(clause, Order) else "LIMIT"
+            hint = "ORDER BY … LIMIT k goes with SELECT columns."
+            scope.refuse(clause.span, f"{name} does not go with {what}", hint)
+
+
+def _threshold(scope: Scope, statement: Statement) -> Threshold:
+    having = statement.having
+    assert having is not None
+    item, call = single_aggregate(scope, statement)
+    _refuse_order(scope, statement, "HAVING")
+    source = scope.source
+    if source.holds_rows:
+        hint = "Thresholds count from their registration on, over a stream without a window."
+        scope.refuse(having.span, f"{source.describe()}, and HAVING needs a stream without a window", hint)
+    if source.columns is None:
+        message = f"{source.name!r} declares no columns, and a threshold needs them"
+        scope.refuse(statement.source.span, message, "Declare the stream with columns.")
+    if call.function not in ("SUM", "COUNT") or (call.function == "COUNT" and call.column is not None):
+        scope.refuse(call.span, f"a threshold on {call} is not supported", _THRESHOLD)
+    resolved, required = aggregated(scope, call), having.call
+    same_column = required.column is None if resolved is None else _is_same(scope, required, resolved)
+    if required.function != call.function or not same_column:
+        hint = f"Write HAVING {call} >= {having.operand}."
+        scope.refuse(required.span, "HAVING and the SELECT list must name the same aggregate", hint)
+    if having.operator != ">=":
+        scope.refuse(having.span, f"HAVING … {having.operator} is not supported", _THRESHOLD)
+    column, weight = (None, None) if resolved is None else (resolved.name, resolved.type)
+    tau = _tau(scope, having.operand, scale_of(weight))
+    return Threshold(source.name, column, weight, aggregate_name(item, call), _box(scope, statement), tau)
+
+
+def _is_same(scope: Scope, call: AggregateCall, resolved: Resolved) -> bool:
+    return call.column is not None and scope.resolve(call.column) == resolved
+
+
+def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
+    if isinstance(tau, Parameter):
+        return tau
+    if not isinstance(tau, Constant):
+        scope.refuse(tau.span, "a threshold is a number", "Write a number, or a :parameter.")
+    if tau.value <= 0:
+        scope.refuse(tau.span, "a threshold must be positive", "A sum starts at zero.")
+    if scaled_literal(tau.value, scale) is None:
+        hint = f"Sums of this column are kept in 64-bit integers, in units of 1/{scale}."
+        scope.refuse(tau.span, "this threshold is out of reach", hint)
+    return tau.value
+
+
+def _join(scope: Scope, statement: Statement, join: JoinClause) -> Join:
+    for source, (_, schema) in zip((statement.source, join.source), scope.sources, strict=True):
+        if not schema.is_table:
+            scope.refuse(source.span, f"{schema.describe()}, and joins are kept over tables", _JOIN)
+    left, right = (schema.name for _, schema in scope.sources)
+    if left == right:
+        scope.refuse(join.source.span, "a table cannot be joined with itself", _JOIN)
+    if statement.having is not None:
+        scope.refuse(statement.having.span, "HAVING does not go with a join", _JOIN)
+    for item in statement.items:
+        if isinstance(item.value, AggregateCall):
+            scope.refuse(item.span, "aggregates of a join are not supported", _JOIN)
+    if statement.distinct:
+        scope.refuse(statement.items[0].span, "DISTINCT does not go with a join", _JOIN)
+    _refuse_order(scope, statement, "a join")
+    left_on, right_on = _join_columns(scope, join)
+    box = _box(scope, statement)
+    return Join(
+        left,
+        right,
+        left_on,
+        right_on,
+        selected(scope, statement),
+        tuple(dimension for dimension in box if dimension.source == left),
+        tuple(dimension for dimension in box if dimension.source == right),
+    )
+
+
+def _join_columns(scope: Scope, join: JoinClause) -> tuple[str, str]:
+    sides = [scope.resolve(join.left), scope.resolve(join.right)]
+    if sides[0].source.name == sides[1].source.name:
+        scope.refuse(join.right.span, f"both columns are of {sides[0].source.name!r}", _JOIN)
+    kinds = [_kind(side) for side in sides]
+    if "boolean" in kinds:
+        place = (join.left, join.right)[kinds.index("boolean")]
+        scope.refuse(place.span, "booleans cannot be joined on", "Join on numbers, strings or timestamps.")
+    if kinds[0] != kinds[1]:
+        message = f"{join.left} is a {kinds[0]}, and {join.right} is a {kinds[1]}"
+        scope.refuse(join.right.span, message, "Join on two numbers, two strings or two timestamps.")
+    if sides[0].source.name != scope.source.name:
+        sides.reverse()
+    return sides[0].name, sides[1].name
+
+
+def _kind(column: Resolved) -> str:
+    assert column.type is not None
+    name = column.type.name
+    return name if name in ("string", "boolean", "timestamp") else "number"

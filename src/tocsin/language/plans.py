@@ -1,0 +1,166 @@
+"""Plans: what a statement means, once its shape and its columns are known.
+
+A plan still holds its literals and `:name` parameters. `shape` is the plan without them: statements
+of one shape are kept by one index, so that ten thousand statements that differ in their numbers
+cost one index, as a template with ten thousand parameter rows does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tocsin.language.expressions import Expression, Parameter
+from tocsin.types import ColumnType
+
+#: A value in a statement: a literal or a parameter. Times are UTC microseconds, as int.
+Operand: TypeAlias = Parameter | float | int | str | bool
+
+#: The largest k of a top-k.
+LARGEST_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One side of a range; `strict` for `<` and `>`."""
+
+    operand: Operand
+    strict: bool
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """All the range conditions on one column: the range is from the largest low to the smallest high."""
+
+    source: str
+    column: str
+    type: ColumnType
+    lows: tuple[Bound, ...]
+    highs: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One item of a SELECT list: a column of a source, under the name it is shown by."""
+
+    source: str
+    column: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """A monotone expression. `directions` tells, for each of `columns`, how the score follows it.
+
+    A direction is +1 (increasing), -1 (decreasing), or an expression over parameters alone whose
+    sign is the direction.
+    """
+
+    expression: Expression
+    #: the columns it reads, each once, in order of first appearance
+    columns: tuple[str, ...]
+    directions: tuple[int | Expression, ...]
+
+
+@dataclass(frozen=True)
+class TopK:
+    """`SELECT … [WHERE box] ORDER BY score [DESC] LIMIT k` over a table or a windowed stream."""
+
+    source: str
+    select: tuple[Selected, ...]
+    box: tuple[Dimension, ...]
+    score: Score
+    descending: bool
+    limit: Operand
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`SELECT MIN(y) FROM t [WHERE box]`; `function` is min, max, count, sum or avg.
+
+    COUNT(*) has no column.
+    """
+
+    source: str
+    function: str
+    column: str | None
+    name: str
+    box: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """`SELECT DISTINCT y FROM t [WHERE box]`."""
+
+    source: str
+    selected: Selected
+    box: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`SELECT … [WHERE box] [AND expression > t]` over a table or a windowed stream: the live rows."""
+
+    source: str
+    select: tuple[Selected, ...]
+    box: tuple[Dimension, ...]
+    #: the scored condition, if there is one, and its bounds
+    score: Score | None
+    lows: tuple[Bound, ...]
+    highs: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """`SELECT … FROM r JOIN s ON r.a = s.a [WHERE box over both]`."""
+
+    left: str
+    right: str
+    left_on: str
+    right_on: str
+    select: tuple[Selected, ...]
+    left_box: tuple[Dimension, ...]
+    right_box: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """`SELECT SUM(w) FROM s [WHERE box] HAVING SUM(w) >= tau`; COUNT(*) has no column."""
+
+    source: str
+    column: str | None
+    type: ColumnType | None
+    name: str
+    box: tuple[Dimension, ...]
+    tau: Parameter | float | int
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One condition of a boolean expression.
+
+    `operator` is one of `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN` (two operands), `IN`, `NOT IN`
+    (one or more).
+    """
+
+    attribute: str
+    #: None where the stream is sparse: a literal's own type decides
+    type: ColumnType | None
+    operator: str
+    operands: tuple[Operand, ...]
+    weight: Operand
+
+
+@dataclass(frozen=True)
+class Match:
+    """`SELECT … FROM s [WHERE p1 AND p2 AND …]` over a stream without a window.
+
+    An empty `select` is `*` of a sparse stream.
+    """
+
+    source: str
+    select: tuple[Selected, ...]
+    predicates: tuple[Predicate, ...]
+
+
+Plan: TypeAlias = TopK | Aggregate | Distinct | Rows | Join | Threshold | Match

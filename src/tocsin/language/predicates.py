@@ -1,0 +1,52 @@
+"""WHERE as boolean expressions over events: the conditions of matching."""
+
+from __future__ import annotations
+
+from tocsin.language.boxes import typed
+from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.plans import Operand, Predicate
+from tocsin.language.scopes import Scope
+from tocsin.language.statement import Condition
+
+_TRUTH_ONLY = "TRUE and FALSE are compared with = and <> only"
+
+
+def predicate(scope: Scope, condition: Condition) -> Predicate:
+    """One condition on one attribute."""
+    if not isinstance(condition.subject, Column):
+        hint = (
+            "Over a stream without a window a condition is on one column. "
+            "Declare the stream with a window to keep scored rows."
+        )
+        scope.refuse(condition.subject.span, "arithmetic is not supported in matching", hint)
+    resolved = scope.resolve(condition.subject)
+    operands = tuple(typed(scope, each, resolved.type, str(condition.subject)) for each in condition.operands)
+    _check_truth(scope, condition, operands, resolved.type is not None and resolved.type.is_boolean)
+    if condition.operator == "BETWEEN" and len({_kind(each) for each in operands} - {None}) > 1:
+        hint = "Both ends of BETWEEN are numbers, or both are strings."
+        scope.refuse(condition.span, "the ends of this range are of different types", hint)
+    return Predicate(resolved.name, resolved.type, condition.operator, operands, _weight(condition))
+
+
+def _check_truth(scope: Scope, condition: Condition, operands: tuple[Operand, ...], declared: bool) -> None:
+    if (declared or any(isinstance(each, bool) for each in operands)) and condition.operator not in (
+        "=",
+        "<>",
+    ):
+        scope.refuse(condition.span, _TRUTH_ONLY, f"Write {condition.subject} = TRUE.")
+
+
+def _kind(operand: Operand) -> str | None:
+    if isinstance(operand, Parameter):
+        return None
+    return "string" if isinstance(operand, str) else "number"
+
+
+def _weight(condition: Condition) -> Operand:
+    match condition.weight:
+        case Parameter():
+            return condition.weight
+        case Constant(value):
+            return value
+        case _:
+            return 1.0

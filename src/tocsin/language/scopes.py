@@ -1,0 +1,104 @@
+"""Names in a statement: which source and which column each of them means."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from tocsin.errors import SQLError
+from tocsin.language.expressions import Binary, Call, Column, Expression, Negate
+from tocsin.language.schema import Catalog, SourceSchema
+from tocsin.language.spans import Span
+from tocsin.language.statement import Source, Statement
+from tocsin.language.suggestions import did_you_mean
+from tocsin.types import ColumnType
+
+
+class Resolved(NamedTuple):
+    """A column of a source. `type` is None where the source is sparse."""
+
+    source: SourceSchema
+    name: str
+    type: ColumnType | None
+
+
+class Scope:
+    """The sources of one statement under the names that its columns are qualified with."""
+
+    def __init__(self, statement: Statement, catalog: Catalog) -> None:
+        self.sql = statement.sql
+        written = [statement.source] + ([statement.join.source] if statement.join else [])
+        self.sources = tuple((source.label, self._source(source, catalog)) for source in written)
+        if len(written) == 2 and written[0].label == written[1].label:
+            hint = "Give one of them another name with AS."
+            self.refuse(written[1].span, f"two sources are called {written[1].label!r}", hint)
+
+    @property
+    def source(self) -> SourceSchema:
+        """The first source; the only one unless this is a join."""
+        return self.sources[0][1]
+
+    def refuse(self, span: Span, message: str, hint: str = "") -> NoReturn:
+        """Raise the error that underlines `span`."""
+        raise SQLError(message, sql=self.sql, start=span.start, end=span.end, hint=hint)
+
+    def _source(self, source: Source, catalog: Catalog) -> SourceSchema:
+        name = source.name.name
+        if name not in catalog:
+            hint = did_you_mean(name, catalog, "tables and streams")
+            self.refuse(source.name.span, f"there is no table or stream {name!r}", hint)
+        return catalog[name]
+
+    def resolve(self, column: Column) -> Resolved:
+        """The one column that is meant."""
+        candidates = self._qualified(column)
+        found = [each for each in candidates if each.columns is None or column.name in each.columns]
+        if len(found) > 1:
+            labels = " or ".join(str(Column(column.name, label)) for label, _ in self.sources)
+            self.refuse(column.span, f"{column.name!r} is a column of both tables", f"Write {labels}.")
+        if not found:
+            known = [name for each in candidates for name in each.columns or ()]
+            where = " or ".join(repr(each.name) for each in candidates)
+            hint = did_you_mean(column.name, known, "columns")
+            self.refuse(column.span, f"{where} has no column {column.name!r}", hint)
+        columns = found[0].columns
+        return Resolved(found[0], column.name, None if columns is None else columns[column.name])
+
+    def _qualified(self, column: Column) -> list[SourceSchema]:
+        if column.source is None:
+            return [source for _, source in self.sources]
+        for label, source in self.sources:
+            if label == column.source:
+                return [source]
+        hint = did_you_mean(column.source, [label for label, _ in self.sources], "names here")
+        self.refuse(column.span, f"{column.source!r} is not a source of this statement", hint)
+
+    def numeric(self, column: Column, use: str) -> tuple[Resolved, ColumnType]:
+        """A column that can be compared and computed with: a number or a time."""
+        resolved = self.resolve(column)
+        if resolved.type is None:
+            message = f"{resolved.source.name!r} declares no columns, so that there is nothing to {use}"
+            self.refuse(column.span, message, "Declare the stream with columns.")
+        if not resolved.type.is_numeric:
+            hint = (
+                "Here columns must be numbers or timestamps. "
+                "Strings and booleans are compared in matching, over a stream without a window."
+            )
+            self.refuse(
+                column.span, f"{column.name!r} is a {resolved.type.name}, and cannot be used to {use}", hint
+            )
+        return resolved, resolved.type
+
+    def plain(self, expression: Expression, use: str) -> Expression:
+        """`expression` with its columns checked to be numeric, and without their qualifiers."""
+        match expression:
+            case Column():
+                resolved, _ = self.numeric(expression, use)
+                return Column(resolved.name, span=expression.span)
+            case Negate(operand, span):
+                return Negate(self.plain(operand, use), span)
+            case Binary(operator, left, right, span):
+                return Binary(operator, self.plain(left, use), self.plain(right, use), span)
+            case Call(function, arguments, span):
+                return Call(function, tuple(self.plain(argument, use) for argument in arguments), span)
+            case _:
+                return expression

@@ -1,0 +1,75 @@
+"""SELECT lists: which columns, under which names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tocsin.language.expressions import Column, quoted
+from tocsin.language.plans import Selected
+from tocsin.language.scopes import Resolved, Scope
+from tocsin.language.statement import AggregateCall, Item, Star, Statement
+
+_ONE_AGGREGATE = "SELECT takes columns, or one of MIN, MAX, COUNT, SUM, AVG alone."
+
+
+def selected(scope: Scope, statement: Statement) -> tuple[Selected, ...]:
+    """The columns of the list; all declared ones for `*`. The names they are shown by are distinct."""
+    if isinstance(statement.items[0].value, Star):
+        return _all_columns(scope)
+    items = [_selected(scope, item) for item in statement.items]
+    seen: set[str] = set()
+    for item, choice in zip(statement.items, items, strict=True):
+        if choice.name in seen:
+            hint = "Give one of them another name with AS."
+            scope.refuse(item.span, f"two selected columns are called {choice.name!r}", hint)
+        seen.add(choice.name)
+    return tuple(items)
+
+
+def _selected(scope: Scope, item: Item) -> Selected:
+    if not isinstance(item.value, Column):
+        scope.refuse(item.span, "an aggregate stands alone in a SELECT list", _ONE_AGGREGATE)
+    resolved = scope.resolve(item.value)
+    name = resolved.name if item.alias is None else item.alias.name
+    return Selected(resolved.source.name, resolved.name, name)
+
+
+def _all_columns(scope: Scope) -> tuple[Selected, ...]:
+    """Columns that both sides of a join have are shown with their source's name in front."""
+    every = [(label, source, name) for label, source in scope.sources for name in source.columns or ()]
+    count = Counter(name for _, _, name in every)
+    return tuple(
+        Selected(source.name, name, name if count[name] == 1 else f"{label}.{name}")
+        for label, source, name in every
+    )
+
+
+def single_aggregate(scope: Scope, statement: Statement) -> tuple[Item, AggregateCall]:
+    """The one item of a SELECT list that holds an aggregate."""
+    if len(statement.items) > 1:
+        extra = next((each for each in statement.items if isinstance(each.value, Column)), statement.items[1])
+        scope.refuse(extra.span, "an aggregate stands alone in a SELECT list", _ONE_AGGREGATE)
+    item = statement.items[0]
+    if not isinstance(item.value, AggregateCall):
+        scope.refuse(item.span, "HAVING needs the same aggregate in the SELECT list", _ONE_AGGREGATE)
+    return item, item.value
+
+
+def aggregated(scope: Scope, call: AggregateCall) -> Resolved | None:
+    """The column of an aggregate, checked to suit its function; None for COUNT(*)."""
+    if call.column is None:
+        return None
+    if call.function == "COUNT":
+        return scope.resolve(call.column)
+    resolved, column = scope.numeric(call.column, f"compute {call.function}")
+    if column.is_timestamp and call.function in ("SUM", "AVG"):
+        hint = "MIN, MAX and COUNT work on times."
+        scope.refuse(call.column.span, f"times have no {call.function}", hint)
+    return resolved
+
+
+def aggregate_name(item: Item, call: AggregateCall) -> str:
+    """The alias, or the aggregate's own text without qualifiers."""
+    if item.alias is not None:
+        return item.alias.name
+    return f"{call.function}({'*' if call.column is None else quoted(call.column.name)})"

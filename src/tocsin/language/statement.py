@@ -1,0 +1,204 @@
+"""A parsed statement: what was written, piece by piece, each with its place in the text.
+
+`str` prints a statement in canonical form: upper-case keywords, single spaces, the column on the
+left of its comparison. Parsing what was printed gives an equal statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tocsin.language.expressions import Column, Constant, Expression, Parameter, quoted
+from tocsin.language.spans import NOWHERE, Span
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string literal."""
+
+    value: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return "'" + self.value.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """TRUE or FALSE."""
+
+    value: bool
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return "TRUE" if self.value else "FALSE"
+
+
+@dataclass(frozen=True)
+class Time:
+    """`TIMESTAMP '…'`."""
+
+    value: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"TIMESTAMP {Text(self.value)}"
+
+
+#: What a column may be compared with.
+Value: TypeAlias = Constant | Parameter | Text | Truth | Time
+
+
+@dataclass(frozen=True)
+class Identifier:
+    """A name given to something; `text` is how it was written."""
+
+    name: str
+    text: str = field(default="", compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text or quoted(self.name)
+
+
+@dataclass(frozen=True)
+class Star:
+    """`*`, alone in a SELECT list."""
+
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return "*"
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """MIN, MAX, COUNT, SUM or AVG of a column; COUNT(*) has none."""
+
+    function: str
+    column: Column | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.function}({'*' if self.column is None else self.column})"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a SELECT list."""
+
+    value: Column | AggregateCall | Star
+    alias: Identifier | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return str(self.value) if self.alias is None else f"{self.value} AS {self.alias}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table or stream after FROM or JOIN."""
+
+    name: Identifier
+    alias: Identifier | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """What columns are qualified with."""
+        return (self.alias or self.name).name
+
+    def __str__(self) -> str:
+        return str(self.name) if self.alias is None else f"{self.name} AS {self.alias}"
+
+
+@dataclass(frozen=True)
+class JoinClause:
+    """`JOIN source ON left = right`."""
+
+    source: Source
+    left: Column
+    right: Column
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"JOIN {self.source} ON {self.left} = {self.right}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of a conjunction: `subject operator operands`, perhaps inside `WEIGHT(…, weight)`.
+
+    `operator` is one of `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN`, `IN`, `NOT IN`.
+    """
+
+    subject: Expression
+    operator: str
+    operands: tuple[Value, ...]
+    weight: Value | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if self.operator == "BETWEEN":
+            text = f"{self.subject} BETWEEN {self.operands[0]} AND {self.operands[1]}"
+        elif self.operator in ("IN", "NOT IN"):
+            text = f"{self.subject} {self.operator} ({', '.join(map(str, self.operands))})"
+        else:
+            text = f"{self.subject} {self.operator} {self.operands[0]}"
+        return text if self.weight is None else f"WEIGHT({text}, {self.weight})"
+
+
+@dataclass(frozen=True)
+class Having:
+    """`HAVING call operator operand`."""
+
+    call: AggregateCall
+    operator: str
+    operand: Value
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"HAVING {self.call} {self.operator} {self.operand}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """`ORDER BY expression [DESC]`."""
+
+    expression: Expression
+    descending: bool
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"ORDER BY {self.expression}{' DESC' if self.descending else ''}"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A whole SELECT. `sql` is the text it was read from."""
+
+    items: tuple[Item, ...]
+    distinct: bool
+    source: Source
+    join: JoinClause | None
+    where: tuple[Condition, ...]
+    having: Having | None
+    order: Order | None
+    limit: Value | None
+    sql: str = field(default="", compare=False, repr=False)
+
+    def __str__(self) -> str:
+        parts = ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(map(str, self.items))]
+        parts.append(f"FROM {self.source}")
+        if self.join is not None:
+            parts.append(str(self.join))
+        if self.where:
+            parts.append("WHERE " + " AND ".join(map(str, self.where)))
+        if self.having is not None:
+            parts.append(str(self.having))
+        if self.order is not None:
+            parts.append(str(self.order))
+        if self.limit is not None:
+            parts.append(f"LIMIT {self.limit}")
+        return " ".join(parts)

@@ -1,0 +1,1 @@
+"""The pipeline room: standing queries on Spark Structured Streaming, exactly once."""

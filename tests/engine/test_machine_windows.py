@@ -1,0 +1,140 @@
+"""Windowed streams: top-k, score thresholds and live rows, by count and by time, late and delayed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+import tocsin
+from tests.oracles.conditions import Param, Score
+from tests.oracles.queries import LiveRows, Query, ScoreThreshold, TopK
+from tests.oracles.strategies import (
+    PairMachine,
+    bigints,
+    boxes,
+    doubles,
+    expressions,
+    limits,
+    operands,
+    scores,
+)
+from tests.oracles.values import Row
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+FLOWS = {"bytes": "double", "packets": "double", "ports": "bigint", "at": "timestamp"}
+
+selects = st.lists(st.sampled_from(list(FLOWS)), min_size=1, max_size=3, unique=True).map(tuple)
+numeric = ["bytes", "packets", "ports"]
+TOTAL = Score("bytes + packets", ("bytes", "packets"), lambda a, b: a + b)
+#: seconds between one row and the next, now and then backwards
+strides = st.sampled_from([0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 7.0, -1.0, -3.0])
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Row:
+    return {"bytes": draw(doubles), "packets": draw(doubles), "ports": draw(bigints)}
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    kind = draw(st.sampled_from(["top", "top", "threshold", "rows"]))
+    box = draw(boxes(numeric))
+    if kind == "top":
+        score = draw(scores("bytes", "packets"))
+        return TopK("flows", draw(selects), box, score, draw(st.booleans()), draw(limits))
+    if kind == "threshold":
+        operator = draw(st.sampled_from([">", ">", ">=", "<", "<="]))
+        score = draw(expressions("bytes", "packets"))
+        return ScoreThreshold("flows", draw(selects), box, score, operator, draw(operands("t")))
+    return LiveRows("flows", draw(selects), box)
+
+
+class Windows(PairMachine):
+    """Rules shared by the windows; a subclass declares the stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+
+    @rule(query=queries())
+    def subscribe(self, query: Query) -> None:
+        self.pair.subscribe(query)
+
+    @rule(bounds=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=1, max_size=3))
+    def subscribe_many(self, bounds: list[float]) -> None:
+        queries = [ScoreThreshold("flows", ("at",), (), TOTAL, ">", Param("t", bound)) for bound in bounds]
+        self.pair.subscribe_many(queries)
+
+    @rule(flows=st.lists(st.tuples(flows(), strides), max_size=6), each=st.booleans())
+    def publish(self, flows: list[tuple[Row, float]], each: bool) -> None:
+        rows: list[Row] = []
+        for flow, stride in flows:
+            self.now += timedelta(seconds=stride)
+            rows.append({**flow, "at": self.now, **self.named()})
+        self.pair.publish("flows", rows, each=each)
+
+    def named(self) -> Row:
+        """The row's own key, where the stream declares one."""
+        return {}
+
+    @rule(row=flows(), bad=st.sampled_from([{"byts": 1.0}, {"bytes": "many"}, {"ports": 0.5}]))
+    def publish_bad(self, row: Row, bad: Row) -> None:
+        good = {**row, "at": self.now, **self.named()}
+        rows = [good, {**good, **bad}]
+        self.pair.refuses(tocsin.RowError, lambda engine: engine.publish("flows", rows))
+
+
+class CountWindow(Windows):
+    @initialize(size=st.sampled_from([1, 2, 5]))
+    def declare(self, size: int) -> None:
+        self.pair.create_stream("flows", columns=FLOWS, window=f"{size} rows")
+
+
+class KeyedWindow(Windows):
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_named = 0
+
+    @initialize()
+    def declare(self) -> None:
+        self.pair.create_stream("flows", columns={"name": "string", **FLOWS}, window="3 rows", key="name")
+
+    def named(self) -> Row:
+        self.n_named += 1
+        return {"name": f"flow-{self.n_named}"}
+
+
+class TimeWindow(Windows):
+    delay: str | None = None
+
+    @initialize()
+    def declare(self) -> None:
+        options = {} if self.delay is None else {"delay": self.delay}
+        self.pair.create_stream("flows", columns=FLOWS, window="4 seconds", time="at", **options)
+
+    @rule(stride=st.sampled_from([-2, 0, 1, 2, 4, 10]))
+    def advance(self, stride: int) -> None:
+        self.now += timedelta(seconds=stride)
+        self.pair.advance("flows", self.now)
+
+    @rule(row=flows())
+    def publish_without_time(self, row: Row) -> None:
+        rows = [{**row, "at": self.now}, {**row, "at": None}]
+        self.pair.refuses(tocsin.RowError, lambda engine: engine.publish("flows", rows))
+
+
+class DelayedWindow(TimeWindow):
+    delay = "2 seconds"
+
+
+TestCountWindow = CountWindow.TestCase
+TestCountWindow.settings = settings(max_examples=30, stateful_step_count=12)
+TestKeyedWindow = KeyedWindow.TestCase
+TestKeyedWindow.settings = settings(max_examples=10, stateful_step_count=10)
+TestTimeWindow = TimeWindow.TestCase
+TestTimeWindow.settings = settings(max_examples=30, stateful_step_count=12)
+TestDelayedWindow = DelayedWindow.TestCase
+TestDelayedWindow.settings = settings(max_examples=30, stateful_step_count=12)

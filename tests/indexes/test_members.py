@@ -1,0 +1,201 @@
+"""Live rows and score thresholds against the oracle, step by step."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.oracles.members import (
+    NUMBERS,
+    Change,
+    Query,
+    Source,
+    State,
+    Steps,
+    actions,
+    delta_of,
+    grouped,
+    member_changes,
+    member_result,
+    members,
+    shown,
+)
+from tocsin.indexes.contract import OP_NAMES, RowDelta
+from tocsin.indexes.shared.members import Members
+from tocsin.indexes.shared.programs import program
+
+BOUNDS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf])
+PROGRAMS: list[Steps | None] = [
+    None,
+    [("column", 0), ("theta", 0), ("multiply", 0), ("column", 1), ("add", 0)],
+    [("theta", 0), ("column", 0), ("divide", 0)],
+    [("theta", 0)],
+]
+
+
+def register(index: Members, slots: list[int], queries: list[Query]) -> None:
+    n = len(slots)
+    index.register(
+        np.array(slots, np.int32),
+        {
+            "lo": np.array([query.lo for query in queries], np.float64).reshape(n, -1),
+            "hi": np.array([query.hi for query in queries], np.float64).reshape(n, -1),
+            "theta": np.array([query.theta for query in queries], np.float64).reshape(n, -1),
+            "score_lo": np.array([query.score_lo for query in queries], np.float64),
+            "score_hi": np.array([query.score_hi for query in queries], np.float64),
+        },
+    )
+
+
+class MembersMachine(RuleBasedStateMachine):
+    """Rows come, change and go; subscriptions too; the index agrees with the oracle throughout."""
+
+    @initialize(
+        dimensions=st.integers(0, 2), steps=st.sampled_from(PROGRAMS), capacity=st.sampled_from([2, 16])
+    )
+    def build(self, dimensions: int, steps: Steps | None, capacity: int) -> None:
+        self.dimensions, self.steps, self.capacity = dimensions, steps, capacity
+        self.program = None if steps is None else program(steps)
+        self.index = Members(dimensions, self.program, capacity)
+        self.source = Source(dimensions + (self.program.n_columns if self.program else 0))
+        self.queries: dict[int, Query] = {}
+        self.held: dict[int, dict[int, float]] = {}
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def add(self, data: st.DataObject, count: int) -> None:
+        n_theta = self.program.n_theta if self.program else 0
+        free = [slot for slot in range(12) if slot not in self.queries]
+        slots = data.draw(st.permutations(free))[:count] if len(free) >= count else []
+        for slot in slots:
+            box = st.tuples(*[BOUNDS] * self.dimensions)
+            theta = data.draw(st.tuples(*[BOUNDS] * n_theta))
+            interval = (data.draw(BOUNDS), data.draw(BOUNDS)) if self.program else (-math.inf, math.inf)
+            self.queries[slot] = Query(data.draw(box), data.draw(box), theta, *interval)
+        if slots:
+            register(self.index, slots, [self.queries[slot] for slot in slots])
+        for slot in slots:
+            self.held[slot] = members(self.source.state, self.queries[slot], self.steps)
+
+    @rule(choice=st.integers(0, 20))
+    def terminate(self, choice: int) -> None:
+        if self.queries:
+            slot = sorted(self.queries)[choice % len(self.queries)]
+            del self.queries[slot], self.held[slot]
+            self.index.terminate(np.array([slot], np.int32))
+
+    @rule(data=st.data(), n_steps=st.integers(1, 3), burst=st.sampled_from([0, 0, 0, 0, 35]))
+    def publish(self, data: st.DataObject, n_steps: int, burst: int) -> None:
+        for _ in range(n_steps):
+            self.source.begin()
+            self.source.act(data.draw(actions(self.source.n_columns)))
+            if burst:
+                values = data.draw(st.tuples(*[NUMBERS] * self.source.n_columns))
+                for _ in range(burst):
+                    self.source.insert(values)
+            self.source.end()
+        delta, states = self.source.take()
+        groups = grouped(self.index.apply(delta))
+        for number, (before, after) in enumerate(states):
+            for slot, query in self.queries.items():
+                changes = groups.pop((number, slot), [])
+                assert shown(changes) == shown(member_changes(before, after, query, self.steps))
+                for op, row, score, _ in changes:
+                    if op == "leave":
+                        del self.held[slot][row]
+                    else:
+                        self.held[slot][row] = score
+        assert not groups
+
+    @rule()
+    def save_and_restore(self) -> None:
+        saved = self.index.arrays()
+        self.index = Members(self.dimensions, self.program, self.capacity)
+        self.index.restore(saved)
+        again = self.index.arrays()
+        assert saved.keys() == again.keys()
+        assert all(np.array_equal(saved[name], again[name], equal_nan=True) for name in saved)
+
+    @invariant()
+    def answers_agree(self) -> None:
+        self.index.check_invariants()
+        slots = sorted(self.queries, reverse=True)
+        found = self.index.result(np.array(slots, np.int32))
+        expected: list[tuple[int, Change]] = []
+        for slot in slots:
+            answer = member_result(self.source.state, self.queries[slot], self.steps)
+            expected += [(slot, change) for change in answer]
+            held = {row: score for _, row, score, _ in answer}
+            assert repr(sorted(self.held[slot].items())) == repr(sorted(held.items()))
+        columns = (c.tolist() for c in (found.subscription, found.op, found.row, found.score, found.rank))
+        got = [
+            (slot, (OP_NAMES[op], row, score, rank))
+            for slot, op, row, score, rank in zip(*columns, strict=True)
+        ]
+        assert repr(got) == repr(expected)
+
+
+MembersMachine.TestCase.settings = settings(stateful_step_count=15)
+TestMembers = MembersMachine.TestCase
+
+
+def state_of(rows: list[tuple[float, ...]]) -> State:
+    source = Source(len(rows[0]))
+    source.begin()
+    for row in rows:
+        source.insert(row)
+    return source.state
+
+
+def test_many_subscriptions_and_rows_cross_the_tiles() -> None:
+    random = np.random.default_rng(3)
+    steps: Steps = [("column", 0), ("theta", 0), ("multiply", 0)]
+    rows = [tuple(row) for row in random.integers(0, 6, size=(300, 2)).astype(float).tolist()]
+    queries = [
+        Query((float(lo),), (float(lo + 2),), (float(theta),), 2.0, 6.0)
+        for lo, theta in random.integers(0, 4, size=(40, 2))
+    ]
+    index = Members(1, program(steps), capacity=2)
+    register(index, list(range(40)), queries)
+    state = state_of(rows)
+    groups = grouped(index.apply(delta_of([({}, state)], 2)))
+    for slot, query in enumerate(queries):
+        assert groups.get((0, slot), []) == member_changes({}, state, query, steps)
+    moved = {slot: row._replace(values=(row.values[1], row.values[0])) for slot, row in state.items()}
+    states = [{**state, **{slot: moved[slot] for slot in range(n)}} for n in range(21)]
+    one_by_one = list(pairwise(states))
+    groups = grouped(index.apply(delta_of(one_by_one, 2)))
+    for number, (before, after) in enumerate(one_by_one):
+        for slot, query in enumerate(queries):
+            expected = member_changes(before, after, query, steps)
+            assert shown(groups.get((number, slot), [])) == shown(expected)
+
+
+def test_inputs_stay_untouched_and_may_be_read_only() -> None:
+    index = Members(1, None, capacity=2)
+    register(index, [0], [Query((0.0,), (1.0,))])
+    delta = delta_of([({}, state_of([(0.0,), (5.0,)]))], 1)
+    frozen = RowDelta._make(np.frombuffer(c.tobytes(), c.dtype).reshape(c.shape) for c in delta)
+    assert index.apply(frozen).row.tolist() == [0]
+    assert repr(frozen) == repr(delta)
+
+
+@pytest.mark.parametrize("steps", [None, [("column", 0)]])
+def test_explain_is_one_line(steps: Steps | None) -> None:
+    line = Members(2, None if steps is None else program(steps)).explain()
+    assert "live rows" in line
+    assert "\n" not in line
+    assert ("score" in line) == (steps is not None)
+
+
+def test_nothing_asked_nothing_told() -> None:
+    index = Members(1, None)
+    index.register(np.empty(0, np.int32), {})
+    assert not index.apply(delta_of([], 1))
+    assert not index.apply(delta_of([({}, state_of([(1.0,)]))], 1))
+    assert not index.result(np.empty(0, np.int32))

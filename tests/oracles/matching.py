@@ -1,0 +1,95 @@
+"""Boolean matching, the slow and obvious way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: attribute, operator, operands, weight
+Predicate = tuple[str, str, tuple[Any, ...], float]
+#: position of the event, slot of the subscription, score, rank
+Match = tuple[int, int, float, int]
+
+
+def is_satisfied(operator: str, operands: tuple[Any, ...], value: Any) -> bool:
+    """One predicate against one value of an event; a tuple is a range."""
+    kind = type(operands[0])
+    if isinstance(value, tuple):
+        low, high = value
+        return kind is float and low <= high and _some_number(operator, operands, low, high)
+    if type(value) is not kind or value != value:
+        return False
+    if kind is str:
+        value = value.encode()
+        operands = tuple(operand.encode() for operand in operands)
+    return _holds(operator, operands, value)
+
+
+def _holds(operator: str, operands: tuple[Any, ...], value: Any) -> bool:
+    first, last = operands[0], operands[-1]
+    answers: dict[str, bool] = {
+        "<": value < first,
+        "<=": value <= first,
+        "=": value == first,
+        "<>": value != first,
+        ">=": value >= first,
+        ">": value > first,
+        "BETWEEN": first <= value <= last,
+        "IN": value in operands,
+        "NOT IN": value not in operands,
+    }
+    return answers[operator]
+
+
+def _some_number(operator: str, operands: tuple[float, ...], low: float, high: float) -> bool:
+    if low == high:
+        return _holds(operator, operands, low)
+    first, last = operands[0], operands[-1]
+    answers: dict[str, bool] = {
+        "<": low < first,
+        "<=": low <= first,
+        "=": low <= first <= high,
+        "<>": True,
+        ">=": high >= first,
+        ">": high > first,
+        "BETWEEN": max(low, first) <= min(high, last),
+        "IN": any(low <= operand <= high for operand in operands),
+        "NOT IN": True,
+    }
+    return answers[operator]
+
+
+class Matching:
+    """All subscriptions by slot, each with its id."""
+
+    def __init__(self) -> None:
+        self.by_slot: dict[int, tuple[str, list[Predicate]]] = {}
+
+    def register(self, slot: int, name: str, predicates: list[Predicate]) -> None:
+        self.by_slot[slot] = name, predicates
+
+    def terminate(self, slot: int) -> None:
+        del self.by_slot[slot]
+
+    def apply(self, events: list[dict[str, Any]], top: int | None) -> list[Match]:
+        """All matches by slot, or the best of each event by rank."""
+        found: list[Match] = []
+        for position, event in enumerate(events):
+            weights = event.get("_weights", {})
+            matches = []
+            for slot, (_, predicates) in sorted(self.by_slot.items()):
+                if all(
+                    event.get(attribute) is not None and is_satisfied(operator, operands, event[attribute])
+                    for attribute, operator, operands, _ in predicates
+                ):
+                    score = 0.0
+                    for attribute, _, _, weight in predicates:
+                        score += weight * weights.get(attribute, 1.0)
+                    matches.append((slot, score))
+            if top is None:
+                found += [(position, slot, score, 0) for slot, score in matches]
+            else:
+                matches.sort(key=lambda match: (-match[1], self.by_slot[match[0]][0].encode()))
+                found += [
+                    (position, slot, score, rank + 1) for rank, (slot, score) in enumerate(matches[:top])
+                ]
+        return found

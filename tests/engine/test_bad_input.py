@@ -138,6 +138,12 @@ def test_wrong_type_in_delete(engine: tocsin.Engine, refused: Refused) -> None:
     assert "'symbol'" in str(refused(tocsin.RowError, engine.delete, "stocks", [7]))
 
 
+@pytest.mark.parametrize("keys", [7, None, "AB"])
+def test_keys_that_are_no_keys(engine: tocsin.Engine, refused: Refused, keys: object) -> None:
+    """A bare text too: else its letters would be deleted."""
+    refused(tocsin.RowError, engine.delete, "stocks", keys)
+
+
 def test_null_time(engine: tocsin.Engine, refused: Refused) -> None:
     rows = [{"bytes": 1.0, "at": NOON}, {"bytes": 2.0}]
     assert "'at'" in str(refused(tocsin.RowError, engine.publish, "flows", rows))
@@ -380,13 +386,13 @@ def test_parameter_columns_of_different_lengths(engine: tocsin.Engine, refused: 
     refused(tocsin.ParameterError, engine.subscribe_many, TEMPLATE, columns)
 
 
-@pytest.mark.parametrize("tau", [math.nan, None, "many", math.inf])
-def test_a_threshold_that_is_no_number(engine: tocsin.Engine, refused: Refused, tau: object) -> None:
+@pytest.mark.parametrize("tau", [math.nan, None, "many", math.inf, 0, -1, 1e300, 2**63])
+def test_a_threshold_that_cannot_be_reached(engine: tocsin.Engine, refused: Refused, tau: object) -> None:
     sql = "SELECT SUM(shares) FROM trades HAVING SUM(shares) >= :tau"
     assert "tau" in str(refused(tocsin.ParameterError, engine.subscribe, sql, tau=tau))
 
 
-def test_a_text_parameter_where_a_text_is_wanted(engine: tocsin.Engine, refused: Refused) -> None:
+def test_a_text_parameter_where_a_number_is_wanted(engine: tocsin.Engine, refused: Refused) -> None:
     sql = "SELECT price FROM trades WHERE price > :p"
     refused(tocsin.ParameterError, engine.subscribe, sql, p="high")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 import tocsin
 from tests.oracles.conditions import Operand, Param
 from tests.oracles.events import Match, Predicate
-from tests.oracles.strategies import FINITE, PairMachine, doubles
+from tests.oracles.strategies import FINITE, PairMachine, doubles, effort
 from tests.oracles.values import Row, Scalar, Value
 
 ATTRIBUTES = ["age", "city", "visits"]
@@ -80,9 +79,14 @@ def matches(draw: st.DrawFn) -> Match:
 class Matching(PairMachine):
     sparse = True
 
-    @initialize()
-    def declare(self) -> None:
-        self.pair.create_stream("visitors")
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair.create_stream("visitors", columns=None if self.sparse else VISITS)
+
+    @initialize(queries=st.lists(matches(), min_size=4, max_size=10))
+    def begin(self, queries: list[Match]) -> None:
+        for query in queries:
+            self.pair.subscribe(query)
 
     @rule(query=matches())
     def subscribe(self, query: Match) -> None:
@@ -106,16 +110,12 @@ class Matching(PairMachine):
 
     @rule(data=st.data(), each=st.booleans(), top=st.sampled_from([None, None, 1, 2, 10]))
     def publish(self, data: st.DataObject, each: bool, top: int | None) -> None:
-        rows = data.draw(st.lists(visitors(self.sparse), max_size=4))
+        rows = data.draw(st.lists(visitors(self.sparse), min_size=1, max_size=4))
         self.pair.publish("visitors", rows, each=each, top=top)
 
 
 class DeclaredMatching(Matching):
     sparse = False
-
-    @initialize()
-    def declare(self) -> None:
-        self.pair.create_stream("visitors", columns=VISITS)
 
     @rule(bad=st.sampled_from([{"aeg": 1.0}, {"age": "old"}, {"city": 3}]))
     def publish_bad(self, bad: Row) -> None:
@@ -125,6 +125,6 @@ class DeclaredMatching(Matching):
 
 
 TestMatching = Matching.TestCase
-TestMatching.settings = settings(max_examples=40, stateful_step_count=12)
+TestMatching.settings = effort(0.4)
 TestDeclaredMatching = DeclaredMatching.TestCase
-TestDeclaredMatching.settings = settings(max_examples=20, stateful_step_count=12)
+TestDeclaredMatching.settings = effort(0.2)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 import tocsin
 from tests.oracles.conditions import Condition, Param, Score, column_score
-from tests.oracles.queries import Aggregate, Distinct, Join, LiveRows, Query, TopK
+from tests.oracles.queries import Aggregate, Distinct, Join, LiveRow, LiveRows, Query, TopK
+from tests.oracles.sources import Table
 from tests.oracles.strategies import (
     PairMachine,
     bigints,
     bounds,
     boxes,
     doubles,
+    effort,
     expressions,
     limits,
     names,
@@ -34,7 +35,7 @@ numeric = ["risk", "per", "size"]
 def stocks(draw: st.DrawFn) -> Row:
     """An upsert, or a delete that names the key alone."""
     symbol = draw(names)
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 5)) == 5:
         return {"symbol": symbol, "_op": "delete"}
     return {
         "symbol": symbol,
@@ -98,17 +99,22 @@ def joins(draw: st.DrawFn) -> Join:
 
 
 class Tables(PairMachine):
-    @initialize()
-    def declare(self) -> None:
+    @initialize(
+        rows=st.lists(stocks(), min_size=3, max_size=8),
+        owners=st.lists(holders(), min_size=1, max_size=4),
+        queries=st.lists(st.one_of(queries(), queries(), queries(), joins()), min_size=4, max_size=8),
+    )
+    def declare(self, rows: list[Row], owners: list[Row], queries: list[Query]) -> None:
+        """Begin with rows and queries, so that the first steps already have something to change."""
         self.pair.create_table("stocks", key="symbol", columns=STOCKS)
         self.pair.create_table("holders", key="holder", columns=HOLDERS)
+        self.pair.publish("stocks", rows)
+        self.pair.publish("holders", owners)
+        for query in queries:
+            self.pair.subscribe(query)
 
-    @rule(query=queries())
+    @rule(query=st.one_of(queries(), joins()))
     def subscribe(self, query: Query) -> None:
-        self.pair.subscribe(query)
-
-    @rule(query=joins())
-    def subscribe_join(self, query: Join) -> None:
         self.pair.subscribe(query)
 
     @rule(
@@ -131,21 +137,36 @@ class Tables(PairMachine):
             ]
         )
 
-    @rule(rows=st.lists(stocks(), max_size=5), each=st.booleans())
+    @rule(rows=st.lists(stocks(), min_size=1, max_size=6), each=st.booleans())
     def publish(self, rows: list[Row], each: bool) -> None:
         self.pair.publish("stocks", rows, each=each)
+
+    @rule(row=stocks())
+    def publish_one(self, row: Row) -> None:
+        self.pair.publish("stocks", [row])
+
+    @precondition(lambda self: self.rows())
+    @rule(choice=st.integers(0, 100), more=st.lists(stocks(), max_size=2), each=st.booleans())
+    def insert_again(self, choice: int, more: list[Row], each: bool) -> None:
+        """Delete a row and insert it as it was, in one batch."""
+        rows = self.rows()
+        row = rows[choice % len(rows)].values
+        batch = [{"symbol": row["symbol"], "_op": "delete"}, *more, {**row, "_op": "upsert"}]
+        self.pair.publish("stocks", batch, each=each)
+
+    def rows(self) -> list[LiveRow]:
+        table = self.pair.oracle.sources["stocks"]
+        assert isinstance(table, Table)
+        return table.live()
 
     @rule(rows=st.lists(holders(), max_size=3), each=st.booleans())
     def publish_holders(self, rows: list[Row], each: bool) -> None:
         self.pair.publish("holders", rows, each=each)
 
-    @rule(keys=st.lists(names, max_size=3))
-    def delete(self, keys: list[str]) -> None:
-        self.pair.delete("stocks", keys)
-
-    @rule(keys=st.lists(st.integers(8, 11), max_size=2))
-    def delete_holders(self, keys: list[int]) -> None:
-        self.pair.delete("holders", keys)
+    @rule(symbols=st.lists(names, max_size=3), owners=st.lists(st.integers(8, 11), max_size=2))
+    def delete(self, symbols: list[str], owners: list[int]) -> None:
+        self.pair.delete("stocks", symbols)
+        self.pair.delete("holders", owners)
 
     @rule(
         row=stocks(), bad=st.sampled_from([{"symbol": None}, {"rsk": 1.0}, {"per": "cheap"}, {"_op": "drop"}])
@@ -156,4 +177,4 @@ class Tables(PairMachine):
 
 
 TestTables = Tables.TestCase
-TestTables.settings = settings(max_examples=40, stateful_step_count=12)
+TestTables.settings = effort(0.4)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 import tocsin
 from tests.oracles.conditions import Condition, Operand, Param
 from tests.oracles.events import Threshold
-from tests.oracles.strategies import PairMachine, bounds, boxes, doubles
+from tests.oracles.strategies import PairMachine, bounds, boxes, doubles, effort
 from tests.oracles.values import Row, Scalar
 
 TRADES = {
@@ -56,11 +55,14 @@ def thresholds(draw: st.DrawFn) -> Threshold:
 
 
 class Thresholds(PairMachine):
-    @initialize(keyed=st.booleans())
-    def declare(self, keyed: bool) -> None:
+    n_tickets = 0
+
+    @initialize(keyed=st.booleans(), queries=st.lists(thresholds(), min_size=3, max_size=8))
+    def declare(self, keyed: bool, queries: list[Threshold]) -> None:
         options = {"key": "ticket"} if keyed else {}
         self.pair.create_stream("trades", columns=TRADES, **options)
-        self.n_tickets = 0
+        for place, query in enumerate(queries):
+            self.pair.subscribe(query, repeat=place % 2 == 0)
 
     def ticket(self) -> str:
         self.n_tickets += 1
@@ -84,7 +86,7 @@ class Thresholds(PairMachine):
             ]
         )
 
-    @rule(rows=st.lists(trades(), max_size=8), each=st.booleans())
+    @rule(rows=st.lists(trades(), min_size=1, max_size=8), each=st.booleans())
     def publish(self, rows: list[Row], each: bool) -> None:
         self.pair.publish("trades", [{"ticket": self.ticket(), **row} for row in rows], each=each)
 
@@ -96,4 +98,4 @@ class Thresholds(PairMachine):
 
 
 TestThresholds = Thresholds.TestCase
-TestThresholds.settings = settings(max_examples=40, stateful_step_count=12)
+TestThresholds.settings = effort(0.4)

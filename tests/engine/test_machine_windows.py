@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -16,6 +15,7 @@ from tests.oracles.strategies import (
     bigints,
     boxes,
     doubles,
+    effort,
     expressions,
     limits,
     operands,
@@ -38,6 +38,9 @@ def flows(draw: st.DrawFn) -> Row:
     return {"bytes": draw(doubles), "packets": draw(doubles), "ports": draw(bigints)}
 
 
+batches = st.lists(st.tuples(flows(), strides), min_size=1, max_size=6)
+
+
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     kind = draw(st.sampled_from(["top", "top", "threshold", "rows"]))
@@ -58,6 +61,20 @@ class Windows(PairMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = START
+        self.declare()
+
+    def declare(self) -> None:
+        raise NotImplementedError
+
+    @initialize(before=batches, queries=st.lists(queries(), min_size=3, max_size=6), after=batches)
+    def begin(
+        self, before: list[tuple[Row, float]], queries: list[Query], after: list[tuple[Row, float]]
+    ) -> None:
+        """Some rows before the first queries and some after, so that there is something to change."""
+        self.publish(before, each=False)
+        for query in queries:
+            self.pair.subscribe(query)
+        self.publish(after, each=True)
 
     @rule(query=queries())
     def subscribe(self, query: Query) -> None:
@@ -68,13 +85,17 @@ class Windows(PairMachine):
         queries = [ScoreThreshold("flows", ("at",), (), TOTAL, ">", Param("t", bound)) for bound in bounds]
         self.pair.subscribe_many(queries)
 
-    @rule(flows=st.lists(st.tuples(flows(), strides), max_size=6), each=st.booleans())
+    @rule(flows=batches, each=st.booleans())
     def publish(self, flows: list[tuple[Row, float]], each: bool) -> None:
         rows: list[Row] = []
         for flow, stride in flows:
             self.now += timedelta(seconds=stride)
             rows.append({**flow, "at": self.now, **self.named()})
         self.pair.publish("flows", rows, each=each)
+
+    @rule(flow=flows(), stride=strides)
+    def publish_one(self, flow: Row, stride: float) -> None:
+        self.publish([(flow, stride)], each=False)
 
     def named(self) -> Row:
         """The row's own key, where the stream declares one."""
@@ -88,17 +109,18 @@ class Windows(PairMachine):
 
 
 class CountWindow(Windows):
-    @initialize(size=st.sampled_from([1, 2, 5]))
-    def declare(self, size: int) -> None:
-        self.pair.create_stream("flows", columns=FLOWS, window=f"{size} rows")
+    def declare(self) -> None:
+        self.pair.create_stream("flows", columns=FLOWS, window="5 rows")
+
+
+class SmallestWindow(Windows):
+    def declare(self) -> None:
+        self.pair.create_stream("flows", columns=FLOWS, window="1 row")
 
 
 class KeyedWindow(Windows):
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_named = 0
+    n_named = 0
 
-    @initialize()
     def declare(self) -> None:
         self.pair.create_stream("flows", columns={"name": "string", **FLOWS}, window="3 rows", key="name")
 
@@ -110,7 +132,6 @@ class KeyedWindow(Windows):
 class TimeWindow(Windows):
     delay: str | None = None
 
-    @initialize()
     def declare(self) -> None:
         options = {} if self.delay is None else {"delay": self.delay}
         self.pair.create_stream("flows", columns=FLOWS, window="4 seconds", time="at", **options)
@@ -131,10 +152,12 @@ class DelayedWindow(TimeWindow):
 
 
 TestCountWindow = CountWindow.TestCase
-TestCountWindow.settings = settings(max_examples=30, stateful_step_count=12)
+TestCountWindow.settings = effort(0.3)
+TestSmallestWindow = SmallestWindow.TestCase
+TestSmallestWindow.settings = effort(0.1)
 TestKeyedWindow = KeyedWindow.TestCase
-TestKeyedWindow.settings = settings(max_examples=10, stateful_step_count=10)
+TestKeyedWindow.settings = effort(0.1)
 TestTimeWindow = TimeWindow.TestCase
-TestTimeWindow.settings = settings(max_examples=30, stateful_step_count=12)
+TestTimeWindow.settings = effort(0.3)
 TestDelayedWindow = DelayedWindow.TestCase
-TestDelayedWindow.settings = settings(max_examples=30, stateful_step_count=12)
+TestDelayedWindow.settings = effort(0.3)

@@ -55,7 +55,8 @@ def flow(size: float | None, seconds: float = 0) -> dict[str, Any]:
 
 
 def values(table: pa.Table, column: str = "bytes") -> list[Any]:
-    return table.column(column).to_pylist()
+    found: list[Any] = table.column(column).to_pylist()
+    return found
 
 
 # Ties

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -150,6 +152,16 @@ def test_a_repeating_threshold_matures_again_and_again(engine: tocsin.Engine) ->
     changes = engine.publish("trades", [{"shares": 1}] * 5)
     assert told(changes) == [(1, "mature", "1", 2.0, None), (3, "mature", "3", 2.0, None)]
     assert engine.result("t").to_pylist() == [{"n": 1, "missing": 1}]
+
+
+def test_top_keeps_the_best_of_all_statements_together(engine: tocsin.Engine) -> None:
+    engine.subscribe("SELECT * FROM visitors WHERE age > 1", id="c")
+    engine.subscribe("SELECT age FROM visitors WHERE age > 1", id="b")
+    engine.subscribe("SELECT city FROM visitors WHERE age > 1 AND age > 2", id="d")
+    engine.subscribe("SELECT city, age FROM visitors", id="a")
+    changes = engine.publish("visitors", [{"age": 9}], top=3)
+    assert changes.column("subscription").to_pylist() == ["d", "b", "c"]
+    assert changes.column("rank").to_pylist() == [1, 2, 3]
 
 
 def test_match_has_a_rank_only_when_top_is_asked(engine: tocsin.Engine) -> None:
@@ -296,6 +308,26 @@ def test_rows_shows_nan_as_null_and_times_as_iso_8601(engine: tocsin.Engine) -> 
     engine.subscribe("SELECT at, bytes FROM flows WHERE at > :t", t=NOON)
     changes = engine.publish("flows", [{"bytes": math.nan, "at": NOON + timedelta(hours=1)}], rows=True)
     assert changes.column("row").to_pylist() == ['{"at": "2024-03-01T13:00:00Z", "bytes": null}']
+
+
+@pytest.mark.parametrize("form", [list, pa.Table.from_pylist, pd.DataFrame], ids=["dicts", "arrow", "pandas"])
+def test_rows_of_sparse_events_have_every_item_under_its_name(engine: tocsin.Engine, form: Any) -> None:
+    engine.subscribe("SELECT city AS town, shoes FROM visitors WHERE age > 18")
+    changes = engine.publish("visitors", form([{"age": 20, "city": "Oslo"}]), rows=True)
+    assert changes.column("row").to_pylist() == ['{"town": "Oslo", "shoes": null}']
+
+
+def test_rows_of_a_star_are_the_event_without_its_weights(engine: tocsin.Engine) -> None:
+    engine.subscribe("SELECT * FROM visitors WHERE age > 18")
+    event = {"age": (10, 20.5), "city": None, "member": True, "_weights": {"age": 2}}
+    changes = engine.publish("visitors", [event], rows=True)
+    assert changes.column("row").to_pylist() == ['{"age": [10, 20.5], "city": null, "member": true}']
+
+
+def test_decimals_in_sparse_events_are_numbers(engine: tocsin.Engine) -> None:
+    engine.subscribe("SELECT age FROM visitors WHERE age > 18")
+    changes = engine.publish("visitors", [{"age": Decimal("18.5")}], rows=True)
+    assert changes.column("row").to_pylist() == ['{"age": 18.5}']
 
 
 def test_values_have_no_row(engine: tocsin.Engine) -> None:

@@ -174,6 +174,21 @@ def test_subscribe_many_takes_columns_of_parameters(engine: tocsin.Engine, param
     assert engine.result("y").to_pylist() == [{"symbol": "C"}]
 
 
+def test_subscribe_many_of_nothing_is_nothing(engine: tocsin.Engine) -> None:
+    sql = "SELECT symbol FROM stocks WHERE risk > :lo"
+    assert engine.subscribe_many(sql, {"id": [], "lo": []}) == 0
+    assert engine.subscribe_many(sql, pa.table({"lo": pa.array([], pa.float64())})) == 0
+    assert len(engine) == 0
+
+
+@pytest.mark.parametrize("name", ["sql", "self", "name", "rows", "each"])
+def test_a_parameter_may_have_any_name(engine: tocsin.Engine, name: str) -> None:
+    """All but `id` and `repeat`, which are `subscribe`'s own."""
+    params: dict[str, Any] = {name: 30}
+    query = engine.subscribe(f"SELECT symbol FROM stocks WHERE risk > :{name}", **params)
+    assert engine.result(query).to_pylist() == [{"symbol": "D"}]
+
+
 @pytest.mark.parametrize("form", [pa.Table.from_pylist, pd.DataFrame, list], ids=["arrow", "pandas", "dicts"])
 def test_publish_takes_rows_in_three_forms(engine: tocsin.Engine, form: Any) -> None:
     engine.subscribe("SELECT symbol FROM stocks WHERE risk > 50", id="q")

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tocsin
@@ -19,7 +19,7 @@ from tests.oracles.conditions import column_score
 from tests.oracles.engine import OracleEngine
 from tests.oracles.pair import rows_of
 from tests.oracles.queries import Aggregate, Distinct, Join, LiveRows, Query, TopK
-from tests.oracles.strategies import FINITE, boxes
+from tests.oracles.strategies import FINITE, boxes, effort
 from tests.oracles.values import Value
 
 STOCKS = {"symbol": "string", "risk": "double", "per": "double", "size": "bigint"}
@@ -73,7 +73,7 @@ def in_any_order(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
-@settings(max_examples=60)
+@effort(0.6)
 @given(query=queries(), stocks=stocks, owners=owners)
 def test_duckdb_agrees(
     query: Query,

@@ -193,6 +193,13 @@ def test_explain_is_one_line(steps: Steps | None) -> None:
     assert ("score" in line) == (steps is not None)
 
 
+def test_parameters_are_what_was_registered() -> None:
+    index = Members(1, program([("theta", 0)]))
+    register(index, [3], [Query((1.0,), (2.0,), (0.5,), 4.0, math.inf)])
+    bounds = {"lo": [1.0], "hi": [2.0], "theta": [0.5], "score_lo": 4.0, "score_hi": math.inf}
+    assert index.parameters(3) == bounds
+
+
 def test_nothing_asked_nothing_told() -> None:
     index = Members(1, None)
     index.register(np.empty(0, np.int32), {})

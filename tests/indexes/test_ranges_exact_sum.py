@@ -75,8 +75,10 @@ def test_a_value_taken_out_leaves_no_trace(stay: list[float], go: list[float]) -
 @given(st.lists(numbers, max_size=8), st.lists(numbers, max_size=8))
 def test_totals_add_up(some: list[float], others: list[float]) -> None:
     total = total_of(some)
-    kernels.add_total(total, total_of(others))
+    kernels.add_total(total, total_of(others), 1)
     assert is_same(kernels.round_total(total), exact_sum(some + others))
+    kernels.add_total(total, total_of(some), -1)
+    assert is_same(kernels.round_total(total), exact_sum(others))
 
 
 @given(st.lists(numbers, max_size=8))

@@ -4,6 +4,8 @@ every step the reported changes, the replayed answers and the index's own answer
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,17 +20,23 @@ from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKSca
 
 NAN = math.nan
 INF = math.inf
+#: Row slots that single actions choose from, and subscription slots: one beyond the first block of boxes.
 SLOTS = 6
+BOXES = (0, 1, 2, 3, 700)
 
 # Few values, so that ties and hits are common.
-coordinates = st.sampled_from([-INF, -1.0, -0.0, 0.0, 1.0, 2.0, INF, NAN])
-scores = st.sampled_from([-INF, -1.5, -0.0, 0.0, 1e-300, 0.1, 0.2, 3.0, 1e300, INF, NAN])
+COORDINATES = (-INF, -1.0, -0.0, 0.0, 1.0, 2.0, INF, NAN)
+SCORES = (-INF, -1.5, -0.0, 0.0, 1e-300, 0.1, 0.2, 3.0, 1e300, INF, NAN)
+CODES = (0.0, 1.0, 2.0, NAN)
+#: What two rows join by: any double.
+TERMS = (-0.0, 0.0, 0.5, INF, NAN)
 limits = st.sampled_from([-INF, -1.0, 0.0, 0.5, 1.0, 2.0, INF])
-codes = st.sampled_from([0.0, 1.0, 2.0, NAN])
 #: What a step does to one slot: put a row or change it, remove it, remove it and insert it again.
 actions = st.sampled_from(["put", "put", "put", "delete", "again"])
 
 Tables: TypeAlias = tuple[Rows, ...]
+#: A slot, what to do, the new values, whether the old ones stay instead, whether the row is touched.
+Action: TypeAlias = tuple[int, str, tuple[float, ...], bool, bool]
 Answer: TypeAlias = list[Item] | tuple[int, float]
 
 
@@ -92,7 +100,10 @@ class RangesMachine(RuleBasedStateMachine):
     """What all machines share; a subclass says what its index is, and what its rows and answers are."""
 
     dimensions: tuple[int, ...]
-    extras: tuple[st.SearchStrategy[float], ...]
+    #: the values of the columns that come after the dimensions
+    extras: tuple[Sequence[float], ...]
+    #: how many rows one step may flood the table with
+    flood_size = 80
     index: Any
     is_value = False
 
@@ -131,19 +142,54 @@ class RangesMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), side=st.integers(0, 1), n_steps=st.integers(0, 4))
     def publish(self, data: st.DataObject, side: int, n_steps: int) -> None:
-        if side >= len(self.dimensions):
-            side = 0
+        """A few steps, each about a few rows."""
+        if side < len(self.dimensions):
+            columns = st.tuples(*(st.sampled_from(choices) for choices in self.choices(side)))
+            plan = st.lists(
+                st.tuples(st.integers(0, SLOTS - 1), actions, columns, st.booleans(), st.booleans()),
+                max_size=SLOTS,
+                unique_by=lambda action: action[0],
+            )
+            self.apply_plans([data.draw(plan) for _ in range(n_steps)], side)
+
+    @rule(seed=st.integers(0, 99), side=st.integers(0, 1))
+    def flood(self, seed: int, side: int) -> None:
+        """One step about many rows: more than are tested one by one, or summed between checkpoints."""
+        if side < len(self.dimensions):
+            source = random.Random(seed)
+            plan = [
+                (
+                    slot,
+                    source.choice(["put", "put", "put", "delete", "again"]),
+                    tuple(source.choice(choices) for choices in self.choices(side)),
+                    source.random() < 0.5,
+                    source.random() < 0.5,
+                )
+                for slot in range(self.flood_size)
+            ]
+            source.shuffle(plan)
+            self.apply_plans([plan], side)
+
+    def choices(self, side: int) -> list[Sequence[float]]:
+        """The values that each column may have."""
+        return [*(COORDINATES for _ in range(self.dimensions[side])), *self.extras]
+
+    def apply_plans(self, plans: list[list[Action]], side: int) -> None:
+        """Take a plan as a step, and compare what is reported, and what it leads to, with the oracle."""
         everything: list[Entry] = []
         expected: list[tuple[int, int, Change]] = []
         snapshots: list[list[Any]] = []
-        for step in range(n_steps):
+        for step, plan in enumerate(plans):
             before = tuple(dict(table) for table in self.tables)
-            entries = self.draw_step(data, step, side)
+            entries = self.change_rows(plan, step, side)
             everything += entries
             expected += [(step, *change) for change in self.expected_step(before, entries, side)]
             snapshots.append([self.answer(self.tables, s) for s in self.subscriptions.values()])
         width = self.dimensions[side] + len(self.extras)
-        reported = read_changes(self.apply(build_delta(everything, n_steps, width), side))
+        delta = build_delta(everything, len(plans), width)
+        for column in delta:
+            column.flags.writeable = False
+        reported = read_changes(self.apply(delta, side))
         assert shown(reported) == shown(expected)
         for step, snapshot in enumerate(snapshots):
             for slot, answer in zip(self.subscriptions, snapshot, strict=True):
@@ -157,17 +203,11 @@ class RangesMachine(RuleBasedStateMachine):
         elif changes:
             self.held[slot] = (changes[-1].row, changes[-1].score)
 
-    def draw_step(self, data: st.DataObject, step: int, side: int) -> list[Entry]:
-        """Change a few rows, and tell how."""
+    def change_rows(self, plan: list[Action], step: int, side: int) -> list[Entry]:
+        """Change the rows as planned, and tell how."""
         table = self.tables[side]
-        columns = st.tuples(*(coordinates for _ in range(self.dimensions[side])), *self.extras)
-        plan = st.lists(
-            st.tuples(st.integers(0, SLOTS - 1), actions, columns, st.booleans(), st.booleans()),
-            max_size=SLOTS,
-            unique_by=lambda action: action[0],
-        )
         entries = []
-        for slot, action, values, stays, touched in data.draw(plan):
+        for slot, action, values, stays, touched in plan:
             before = table.get(slot)
             after: Row | None
             if action == "delete":
@@ -192,7 +232,7 @@ class RangesMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), k=st.integers(1, 4))
     def register(self, data: st.DataObject, k: int) -> None:
-        free = [slot for slot in range(5) if slot not in self.subscriptions]
+        free = [slot for slot in BOXES if slot not in self.subscriptions]
         n_dimensions = sum(self.dimensions)
         boxes = st.tuples(*(st.tuples(limits, limits) for _ in range(n_dimensions)))
         drawn = data.draw(st.dictionaries(st.sampled_from(free), boxes)) if free else {}
@@ -250,7 +290,7 @@ class RangesMachine(RuleBasedStateMachine):
 
 
 class TopKMachine(RangesMachine):
-    extras = (scores,)
+    extras = (SCORES,)
 
     @initialize(dimensions=st.integers(0, 2), descending=st.booleans())
     def begin(self, dimensions: int, descending: bool) -> None:
@@ -266,7 +306,7 @@ class TopKMachine(RangesMachine):
 
 
 class AggregateMachine(RangesMachine):
-    extras = (scores,)
+    extras = (SCORES,)
     is_value = True
 
     @initialize(
@@ -285,12 +325,12 @@ class AggregateMachine(RangesMachine):
 
 
 class DistinctMachine(RangesMachine):
-    extras = (codes, st.just(0.0))
+    extras = (CODES, (0.0,))
 
     @initialize(dimensions=st.integers(0, 2), is_text=st.booleans())
     def begin(self, dimensions: int, is_text: bool) -> None:
         self.dimensions = (dimensions,)
-        self.extras = (codes, st.just(NAN if is_text else 0.0))
+        self.extras = (CODES, (NAN if is_text else 0.0,))
         self.index = self.new_index()
 
     def new_index(self) -> DistinctScan:
@@ -309,7 +349,8 @@ class DistinctMachine(RangesMachine):
 
 
 class JoinMachine(RangesMachine):
-    extras = (st.sampled_from([-0.0, 0.0, 0.5, INF, NAN]),)
+    extras = (TERMS,)
+    flood_size = 16
 
     @initialize(left=st.integers(0, 2), right=st.integers(0, 1))
     def begin(self, left: int, right: int) -> None:
@@ -326,7 +367,9 @@ class JoinMachine(RangesMachine):
 
     def touched_items(self, entries: list[Entry], side: int) -> set[tuple[int, int]]:
         touched = {entry.slot for entry in entries if entry.touched}
-        return {(a, b) for a in range(SLOTS) for b in range(SLOTS) if (a, b)[side] in touched}
+        return {
+            (a, b) for a in range(self.flood_size) for b in range(self.flood_size) if (a, b)[side] in touched
+        }
 
     def answer(self, tables: Tables, subscription: Subscription) -> list[Item]:
         cut = self.dimensions[0]
@@ -334,7 +377,7 @@ class JoinMachine(RangesMachine):
         return oracle.join(left, right, subscription.bounds[:cut], subscription.bounds[cut:])
 
 
-_settings = settings(max_examples=60, stateful_step_count=12)
+_settings = settings(stateful_step_count=12)
 
 TestTopK = TopKMachine.TestCase
 TestTopK.settings = _settings

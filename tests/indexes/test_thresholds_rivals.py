@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.oracles.thresholds import Thresholds
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.thresholds import ThresholdScan, rivals_kernels, tracking_kernels, tracking_nests_kernels
+from tocsin.indexes.thresholds.lazy import LazyThresholds
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
 
@@ -50,6 +51,7 @@ Range: TypeAlias = tuple[float, float]
 
 INDEXES: dict[str, Make] = {
     "scan": ThresholdScan,
+    "lazy": LazyThresholds,
     "endpoint-trees": EndpointTrees,
     "interval-tree": IntervalTree,
     "segment-interval-tree": SegmentIntervalTree,
@@ -169,9 +171,7 @@ class RoomMachine(RuleBasedStateMachine):
 @settings(max_examples=10)
 def test_many_boxes_at_once(make: Make, data: st.DataObject, dimensions: int) -> None:
     numbers: st.SearchStrategy[float] = st.sampled_from([float(number) for number in range(13)])
-    box = st.lists(
-        st.tuples(numbers, numbers).map(sorted).map(tuple), min_size=dimensions, max_size=dimensions
-    )
+    box = st.lists(st.tuples(numbers, numbers), min_size=dimensions, max_size=dimensions)
     rows = data.draw(st.lists(st.tuples(box, st.integers(1, 400), st.booleans()), min_size=60, max_size=60))
     point = st.lists(numbers, min_size=dimensions, max_size=dimensions)
     events = data.draw(st.lists(st.tuples(point, st.integers(1, 30)), min_size=40, max_size=40))
@@ -234,6 +234,10 @@ class ScanMachine(RoomMachine):
     make = ThresholdScan
 
 
+class LazyMachine(RoomMachine):
+    make = LazyThresholds
+
+
 class EndpointTreesMachine(RoomMachine):
     make = EndpointTrees
 
@@ -250,20 +254,14 @@ class RTreeMachine(RoomMachine):
     make = RTree
 
 
-RoomMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=15)
-for machine in (
-    ScanMachine,
-    EndpointTreesMachine,
-    IntervalTreeMachine,
-    SegmentIntervalTreeMachine,
-    RTreeMachine,
-):
-    machine.TestCase.settings = RoomMachine.TestCase.settings
 TestScan = ScanMachine.TestCase
+TestLazy = LazyMachine.TestCase
 TestEndpointTrees = EndpointTreesMachine.TestCase
 TestIntervalTree = IntervalTreeMachine.TestCase
 TestSegmentIntervalTree = SegmentIntervalTreeMachine.TestCase
 TestRTree = RTreeMachine.TestCase
+for case in (TestScan, TestLazy, TestEndpointTrees, TestIntervalTree, TestSegmentIntervalTree, TestRTree):
+    case.settings = settings(max_examples=25, stateful_step_count=15)
 
 
 @pytest.mark.parametrize("kernels", [tracking_kernels, tracking_nests_kernels, rivals_kernels])

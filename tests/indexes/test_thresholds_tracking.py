@@ -110,7 +110,7 @@ SCENARIOS: dict[str, Scenario] = {
 def test_scenarios_of_the_paper(scenario: Scenario, dimensions: int) -> None:
     workload = scenario(SIZE, 100 * SIZE, dimensions, 20)
     expected = Player(ThresholdScan, workload, 20).play().matured()
-    assert len(expected) > SIZE // 25
+    assert len(expected) > SIZE // 20
     for make in INDEXES.values():
         assert Player(made(make), workload, 20).play().matured() == expected
     for batch in (1, 7):

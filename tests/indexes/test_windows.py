@@ -243,6 +243,12 @@ def test_explain_is_one_line(descending: bool, first: str) -> None:
     assert "\n" not in line
 
 
+def test_parameters_are_what_was_registered() -> None:
+    index = PreferenceScan(1, program([("theta", 0)]), descending=True, newest_first=True)
+    register(index, {3: Query((1.0,), (2.0,), (0.5,), k=7)})
+    assert index.parameters(3) == {"lo": [1.0], "hi": [2.0], "theta": [0.5], "k": 7}
+
+
 def test_nothing_asked_nothing_told() -> None:
     index = PreferenceScan(0, program([("column", 0)]), descending=True, newest_first=True)
     index.register(np.empty(0, np.int32), {})

@@ -6,6 +6,7 @@ import math
 import tempfile
 from pathlib import Path
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -23,7 +24,6 @@ doubles = st.one_of(
 bigints = st.one_of(st.integers(0, 3), st.sampled_from([None, -1, 0, 2]))
 bounds = st.one_of(st.sampled_from(FINITE), st.sampled_from([0, 1, -math.inf, math.inf]))
 names = st.sampled_from(["a", "b", "c", "d", "it's"])
-batches = st.integers(0, 4)
 
 
 @st.composite
@@ -36,7 +36,7 @@ def operands(draw: st.DrawFn, name: str) -> Operand:
 @st.composite
 def boxes(draw: st.DrawFn, columns: list[str], prefix: str = "p") -> tuple[Condition, ...]:
     """No, one or two conditions over the columns; two may fall on the same one."""
-    chosen = draw(st.lists(st.sampled_from(columns), max_size=2))
+    chosen = draw(st.lists(st.sampled_from(columns), max_size=draw(st.sampled_from([0, 1, 1, 2]))))
     conditions = []
     for position, column in enumerate(chosen):
         operator = draw(st.sampled_from(["BETWEEN", "BETWEEN", "<", "<=", "=", ">=", ">"]))
@@ -75,6 +75,11 @@ def scores(first: str, second: str) -> st.SearchStrategy[Score]:
 
 
 limits = st.one_of(st.sampled_from([1, 2, 3, 50]), st.sampled_from([Param("k", 1), Param("k", 2)]))
+
+
+def effort(share: float) -> settings:
+    """So much of the examples that the chosen profile asks for."""
+    return settings(max_examples=max(5, int(settings().max_examples * share)), stateful_step_count=12)
 
 
 class PairMachine(RuleBasedStateMachine):

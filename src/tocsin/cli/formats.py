@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,7 +18,7 @@ from tocsin.cli.records import RecordReader, Records
 from tocsin.types import ColumnType
 
 #: Rows as the engine takes them.
-RowData = pa.Table | list[dict[str, Any]]
+RowData: TypeAlias = pa.Table | list[dict[str, Any]]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 _NULLS = ["", "NA", "N/A", "NULL", "null", "NaN", "nan"]
@@ -147,21 +147,20 @@ class JsonLines:
     def read(self, records: Records, columns: Mapping[str, ColumnType] | None) -> RowData:
         if columns is None:
             return [_sparse_row(_load_object(text)) for text in records.texts]
-        schema = pa.schema(
-            [*((name, _read_type(kind)) for name, kind in columns.items()), ("_op", pa.string())]
-        )
+        types = {"_op": pa.string(), **{name: _read_type(kind) for name, kind in columns.items()}}
         data = b"\n".join(records.texts)
         try:
             table = pyarrow.json.read_json(
                 io.BytesIO(data),
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
                 parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior="ignore"
+                    explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"
                 ),
             )
         except pa.ArrowInvalid as failure:
             raise BadRow(_json_reason(records, columns, str(failure))) from None
-        return table if table.column("_op").null_count < table.num_rows else table.drop_columns(["_op"])
+        has_ops = "_op" in columns or table.column("_op").null_count < table.num_rows
+        return table if has_ops else table.drop_columns(["_op"])
 
 
 def type_name(kind: pa.DataType) -> str | None:

@@ -24,7 +24,7 @@ class ParquetBlock:
     is_sparse: bool
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return int(self.table.num_rows)
 
     def rows(self) -> RowData:
         if not self.is_sparse:

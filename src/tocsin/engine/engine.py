@@ -23,7 +23,7 @@ from tocsin.engine.tables import Table
 from tocsin.engine.text import text_of
 from tocsin.engine.windows import Window
 from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
-from tocsin.indexes.contract import Arrays, Ints
+from tocsin.indexes.contract import Arrays, Ints, Longs
 from tocsin.language import Plan, Threshold, parameters, parse, plan, shape
 
 NOTHING = np.empty(0, np.int64)
@@ -52,9 +52,18 @@ class Engine:
         """How many subscriptions there are."""
         return len(self._registry)
 
+    def __contains__(self, sid: object) -> bool:
+        """Whether a subscription has this id."""
+        return isinstance(sid, str) and self._registry.ids.find_one(sid) >= 0
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of tables and streams, in the order of their declaration."""
+        return tuple(self._sources)
+
     def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
         """Declare a table: its rows are upserted by `key`."""
-        self._declare(Declaration("table", name, _copied(columns), key))
+        self.declare(Declaration("table", name, _copied(columns), key))
 
     def create_stream(
         self,
@@ -71,7 +80,7 @@ class Engine:
         `window` is `"1000 rows"`, or `"5 minutes"` with `time` naming a timestamp column; `delay`
         holds rows back for so long and applies them in time order.
         """
-        self._declare(Declaration("stream", name, _copied(columns), key, window, time, delay))
+        self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay))
 
     def subscribe(self, sql: str, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
@@ -179,7 +188,11 @@ class Engine:
                 found = group.index.result(locals_[numbers == number])
                 seq = np.array([self._sources[group.sources[0]].next_number - 1], np.int64)
                 tables.append(changes_table([(group, found)], seq, self._registry.ids, with_rows=rows))
-        return pa.concat_tables(tables) if tables else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
+        return (
+            pa.concat_tables(tables)
+            if tables
+            else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
+        )
 
     def explain(self, sid: str) -> str:
         """Which engine and index keep a subscription, and with which parameters."""
@@ -192,19 +205,33 @@ class Engine:
         source = self._source(name)
         return {"rows": source.next_number, "late": source.late, "weightless": source.weightless}
 
+    def late(self, name: str) -> Longs:
+        """Numbers of the rows that the last batch of a source dropped for being late."""
+        source = self._source(name)
+        return source.late_numbers if isinstance(source, Window) else NOTHING
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole engine to one file, atomically."""
-        saving.write(path, self._manifest(), dict(self._arrays()))
+        saving.write(path, *self.state())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Engine:
         """The engine that `save` wrote."""
-        manifest, arrays = saving.read(path)
+        return cls.from_state(*saving.read(path))
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """The whole engine as a manifest, which JSON can hold, and flat arrays."""
+        return self._manifest(), dict(self._arrays())
+
+    @classmethod
+    def from_state(cls, manifest: Mapping[str, Any], arrays: Arrays) -> Engine:
+        """The engine that `state` described."""
         engine = cls()
         engine._restore(manifest, arrays)
         return engine
 
-    def _declare(self, declaration: Declaration) -> None:
+    def declare(self, declaration: Declaration) -> None:
+        """Take in a source that is described by a value, as in a job file."""
         source = declaration.build()
         if declaration.name in self._sources:
             raise DuplicateSource(
@@ -324,7 +351,7 @@ class Engine:
     def _restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
         for place, declared in enumerate(manifest["sources"]):
             declaration = Declaration(**declared)
-            self._declare(declaration)
+            self.declare(declaration)
             self._sources[declaration.name].restore(saving.below(arrays, f"source/{place}"))
         self._registry.restore(saving.below(arrays, "registry"))
         for number, sql in manifest["groups"]:

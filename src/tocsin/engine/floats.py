@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+from tocsin.decimals import doubles_of_decimals
 from tocsin.engine.arrow import one_array
 from tocsin.errors import WeightOverflow
 from tocsin.indexes.contract import Floats, Longs
@@ -18,6 +19,8 @@ DOUBLE_SCALE = 1 << 20
 def floats_of(column: pa.Array | pa.ChunkedArray) -> Floats:
     """A numeric column as doubles: NaN for NULL, 0.0 for -0.0, times as UTC microseconds."""
     kind = column.type
+    if pa.types.is_decimal(kind):
+        return doubles_of_decimals(column) + 0.0
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
     if not pa.types.is_float64(kind):

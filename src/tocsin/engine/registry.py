@@ -39,7 +39,9 @@ class Registry:
 
     def find(self, sids: Any) -> Ints:
         """Slots of many ids."""
-        ids = one_array(sids) if isinstance(sids, (pa.Array, pa.ChunkedArray)) else pa.array(sids, pa.string())
+        ids = (
+            one_array(sids) if isinstance(sids, (pa.Array, pa.ChunkedArray)) else pa.array(sids, pa.string())
+        )
         slots = self.ids.find(ids)
         if (slots < 0).any():
             raise UnknownSubscription(f"no subscription has the id {ids[int(np.argmin(slots))].as_py()!r}")

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import ParameterError
 from tocsin.language.expressions import Parameter
 from tocsin.language.plans import LARGEST_LIMIT, Operand
@@ -78,6 +79,8 @@ class ParameterColumns:
             values = self._times(name, array)
         elif times and _is_text(arrow):
             values = self._parsed_times(name, array)
+        elif _types.is_decimal128(arrow):
+            values = doubles_of_decimals(array)
         elif _is_number(arrow):
             values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         else:

@@ -9,84 +9,89 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.intake import cast_column
+from tocsin.engine.intake import arrow_schema, cast_column
 from tocsin.errors import RowError
-from tocsin.indexes.contract import Bools, Longs
+from tocsin.indexes.contract import Longs
+from tocsin.pipeline.reading import FileRows
 from tocsin.types import ColumnType
-
-REJECTS = pa.schema(
-    [
-        ("source", pa.string()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
 
 
 class Checked(NamedTuple):
-    """What came of a batch of rows."""
+    """What came of the rows of one file."""
 
-    #: the good rows, with their declared columns, in order
+    #: the good rows: declared columns, in order
     rows: pa.Table
-    #: int64: the place of each good row among all
+    #: int64: the place of each good row in the file
     places: Longs
     #: place and reason of each bad row
     bad: dict[int, str]
 
 
-def check_rows(
-    given: Mapping[str, pa.Array], count: int, columns: Mapping[str, ColumnType], required: Mapping[str, str]
-) -> Checked:
-    """Cast each declared column; `required` maps columns that must not be null to what they are for."""
-    bad: dict[int, str] = {}
+def check_rows(file: FileRows, columns: Mapping[str, ColumnType], required: Mapping[str, str]) -> Checked:
+    """Read every declared column; `required` maps columns that must not be null to what they are for."""
+    places = places_of(file)
+    wrong: dict[int, str] = {}
     arrays = []
     for name, kind in columns.items():
-        if name not in given:
-            arrays.append(pa.nulls(count, kind.arrow))
-            continue
-        arrays.append(_cast_or_null(given[name], kind, name, bad))
-    table = pa.table(arrays, schema=pa.schema([(name, kind.arrow) for name, kind in columns.items()]))
+        if name in file.columns:
+            arrays.append(_typed(file.columns[name], kind, name, file.is_text, wrong))
+        else:
+            arrays.append(pa.nulls(file.n_rows, kind.arrow))
+    table = pa.table(arrays, schema=arrow_schema(columns))
     for name, role in required.items():
         missing = pc.is_null(table.column(name), nan_is_null=True).to_numpy()
-        for place in np.flatnonzero(missing).tolist():
-            bad.setdefault(place, f"the {role} {name!r} is null")
-    good = np.ones(count, np.bool_)
-    good[list(bad)] = False
-    places = np.flatnonzero(good)
-    return Checked(table if not bad else table.take(pa.array(places)), places, bad)
+        for row in np.flatnonzero(missing).tolist():
+            wrong.setdefault(row, f"the {role} {name!r} is null")
+    bad = {**file.bad, **{int(places[row]): reason for row, reason in wrong.items()}}
+    if not wrong:
+        return Checked(table, places, bad)
+    good = np.ones(file.n_rows, np.bool_)
+    good[list(wrong)] = False
+    return Checked(table.filter(pa.array(good)), places[good], bad)
 
 
-def _cast_or_null(array: pa.Array, kind: ColumnType, name: str, bad: dict[int, str]) -> pa.Array:
-    """The column cast; null where a value does not fit, which is noted in `bad`."""
-
-    def cast(part: pa.Array) -> pa.Array:
-        return cast_column(part, kind, column=name, source="")
-
-    failures = failing(array, cast)
-    if not failures:
-        return cast(array)
-    for place in failures:
-        bad.setdefault(place, f"column {name!r}: {array[place].as_py()!r} is not a {kind.name}")
-    keep: Bools = np.ones(len(array), np.bool_)
-    keep[failures] = False
-    return cast(pc.if_else(pa.array(keep), array, pa.scalar(None, array.type)))
+def places_of(file: FileRows) -> Longs:
+    """Where in its file each row of the columns stands: the places that bad rows left free."""
+    places = np.arange(file.n_rows + len(file.bad), dtype=np.int64)
+    return np.delete(places, list(file.bad)) if file.bad else places
 
 
-def failing(array: pa.Array, convert: Callable[[pa.Array], object]) -> list[int]:
-    """Places of the values that `convert` refuses, by halving. Cost: failures × log of the length."""
+def failing(count: int, refuses: Callable[[int, int], bool]) -> list[int]:
+    """The places that `refuses(begin, end)` says yes to, by halving. Cost: failures × log of the count."""
     failures: list[int] = []
-    ranges = [(0, len(array))]
+    ranges = [(0, count)] if count else []
     while ranges:
         begin, end = ranges.pop()
-        if begin == end:
+        if not refuses(begin, end):
             continue
+        if end - begin == 1:
+            failures.append(begin)
+        else:
+            middle = (begin + end) // 2
+            ranges += [(middle, end), (begin, middle)]
+    return failures
+
+
+def _typed(array: pa.Array, kind: ColumnType, name: str, is_text: bool, wrong: dict[int, str]) -> pa.Array:
+    """The column in its declared type; null where a value does not fit, which is noted in `wrong`."""
+
+    def convert(part: pa.Array) -> pa.Array:
+        if is_text and not kind.is_timestamp:
+            return pc.utf8_trim_whitespace(part).cast(kind.arrow) if not kind.is_string else part
+        return cast_column(part, kind, column=name, source="")
+
+    def refuses(begin: int, end: int) -> bool:
         try:
             convert(array.slice(begin, end - begin))
-        except RowError:
-            if end - begin == 1:
-                failures.append(begin)
-            else:
-                middle = (begin + end) // 2
-                ranges += [(middle, end), (begin, middle)]
-    return failures
+        except (RowError, pa.ArrowException):
+            return True
+        return False
+
+    failures = failing(len(array), refuses)
+    if failures:
+        keep = np.ones(len(array), np.bool_)
+        keep[failures] = False
+        for row in failures:
+            wrong.setdefault(row, f"column {name!r}: {array[row].as_py()!r} is not a {kind.name}")
+        array = pc.if_else(pa.array(keep), array, pa.scalar(None, array.type))
+    return convert(array)

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from tocsin.engine.catalog import Declaration
 from tocsin.errors import Error
-from tocsin.language import Match, Plan, SourceSchema, parameters, parse, plan
+from tocsin.language import Plan, SourceSchema, Threshold, parameters, parse, plan
 from tocsin.pipeline.lines import Lines, line_of
 from tocsin.pipeline.lines import Path as KeyPath
+from tocsin.pipeline.reading import FORMATS
+from tocsin.pipeline.shard import Section, ShardJob
 
 Options = dict[str, str | int | float | bool]
-
-FILE_FORMATS = ("parquet", "csv", "json")
 
 
 class JobError(Error):
@@ -118,6 +118,16 @@ class Job:
         return cls.parse(text, name=str(file))
 
     @classmethod
+    def of(cls, given: dict[str, Any]) -> Job:
+        """A job from a dict laid out as the file is. Raises JobError."""
+        try:
+            job = cls(_JobFile.model_validate(given))
+        except ValidationError as failure:
+            raise JobError(_explain(failure)[1]) from None
+        _check(job, given, Lines(""), "")
+        return job
+
+    @classmethod
     def parse(cls, text: str, *, name: str = "job") -> Job:
         """Check the text of a job file. Raises JobError."""
         try:
@@ -142,11 +152,26 @@ class Job:
         schemas = self.schemas()
         return [plan(parse(section.sql), schemas) for section in self.subscriptions]
 
+    def shard_job(self) -> ShardJob:
+        """What the shards have to know."""
+        sections = []
+        for section, made in zip(self.subscriptions, self.plans(), strict=True):
+            weight = None
+            if isinstance(made, Threshold) and made.column is not None:
+                weight = (made.source, made.column)
+            sections.append(Section(section.sql, section.id, section.repeat, weight))
+        return ShardJob(
+            tuple(self.declarations.values()),
+            tuple(sections),
+            self.settings.shards,
+            {name: section.order_by for name, section in self.sources.items() if section.order_by},
+            {name: section.top for name, section in self.sources.items() if section.top},
+            self.sink.rows,
+        )
+
 
 def _declaration(kind: str, name: str, section: SourceSection) -> Declaration:
-    return Declaration(
-        kind, name, section.columns, section.key, section.window, section.time, section.delay
-    )
+    return Declaration(kind, name, section.columns, section.key, section.window, section.time, section.delay)
 
 
 def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
@@ -165,7 +190,7 @@ def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
             job.declarations[name].build()
         except Error as failure:
             refuse(where, failure)
-        if section.format in FILE_FORMATS and section.path is None:
+        if section.format in FORMATS and section.path is None:
             refuse(where, f"a {section.format} source needs a path")
         if section.order_by is not None and section.order_by not in (section.columns or {}):
             refuse((*where, "order_by"), f"order_by: {name!r} has no column {section.order_by!r}")
@@ -181,7 +206,7 @@ def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
             refuse((*where, "sql"), failure)
             raise
         _check_subscription(subscription, made, ids, where, refuse)
-    if job.sink.format in FILE_FORMATS and job.sink.path is None:
+    if job.sink.format in FORMATS and job.sink.path is None:
         refuse(("sink",), f"a {job.sink.format} sink needs a path")
 
 
@@ -190,14 +215,17 @@ def _check_subscription(
 ) -> None:
     names = parameters(made)
     if section.params is None and names:
-        refuse((*where, "sql"), f"the statement has parameters (:{names[0]}); say where they come from: params = …")
+        refuse(
+            (*where, "sql"),
+            f"the statement has parameters (:{names[0]}); say where they come from: params = …",
+        )
     if section.params is None and section.id is None:
         refuse(where, "a statement without params needs an id")
     if section.params is not None and section.id is not None:
         refuse((*where, "id"), "ids come with the params; id goes with a statement without them")
     if section.id is not None and section.id in ids:
         refuse((*where, "id"), f"subscription id {section.id!r} comes twice")
-    if section.repeat and isinstance(made, Match):
+    if section.repeat and not isinstance(made, Threshold):
         refuse((*where, "repeat"), "repeat goes with a threshold (SUM or COUNT … HAVING)")
     if section.id is not None:
         ids.add(section.id)

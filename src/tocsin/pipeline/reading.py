@@ -1,10 +1,13 @@
 """Files as rows: Parquet, CSV and JSON lines, read where the job runs, each row with its place in the file.
 
-A file that cannot be read at all is one reject that names it.
+Spark's own readers would order rows by how they happened to split a file, and end the query at a
+file that is damaged. Here a row knows its place, and a file that cannot be read is one reject that
+names it.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Mapping
@@ -12,18 +15,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.fs
 import pyarrow.json
 import pyarrow.parquet
 
-#: Options that the readers understand, by format; the others go to Spark's file source.
-READER_OPTIONS = {
-    "parquet": frozenset[str](),
-    "json": frozenset[str](),
-    "csv": frozenset({"header", "sep", "delimiter", "quote", "escape", "nullValue"}),
-}
+from tocsin.types import ColumnType
+
+FORMATS = ("parquet", "csv", "json")
+
+#: Options of a CSV source that are read here, with Spark's names and defaults. Others go to Spark.
+CSV_OPTIONS = frozenset({"header", "sep", "delimiter", "quote", "escape", "nullValue"})
 
 
 class Unreadable(Exception):
@@ -31,89 +33,95 @@ class Unreadable(Exception):
 
 
 class FileRows(NamedTuple):
-    """The rows of one file, not yet typed."""
+    """The rows of one file, in order."""
 
     columns: dict[str, pa.Array]
-    count: int
-    #: place and reason of rows that could not even be split into columns; they are in no column
+    #: how many rows are in the columns
+    n_rows: int
+    #: place among all rows of the file, and reason, of those that could not be split into columns
     bad: dict[int, str]
-    #: whether values are text that has still to be read
+    #: whether all values are text, still to be read
     is_text: bool
 
 
-def open_file(path: str) -> pa.NativeFile:
-    """A file by path or URI, on any file system that Arrow knows."""
-    if urlsplit(path).scheme in ("", "file"):
-        return pa.OSFile(urlsplit(path).path if path.startswith("file:") else path)
-    system, inner = pa.fs.FileSystem.from_uri(path)
-    return system.open_input_file(inner)
-
-
-def read_file(path: str, kind: str, options: Mapping[str, Any], names: list[str]) -> FileRows:
-    """All rows of a file. `names` are the columns of a CSV file without a header. Raises Unreadable."""
+def read_file(
+    path: str, kind: str, options: Mapping[str, Any], columns: Mapping[str, ColumnType]
+) -> FileRows:
+    """All rows of a file. `columns` are the declared ones. Raises Unreadable."""
     try:
-        with open_file(path) as file:
+        with _open(path) as file:
             if kind == "parquet":
-                return _whole(pa.parquet.read_table(pa.BufferReader(file.read_buffer())))
+                wanted = pa.parquet.ParquetFile(file).schema_arrow.names
+                file.seek(0)
+                return _whole(
+                    pa.parquet.read_table(file, columns=[n for n in wanted if _is_wanted(n, columns)])
+                )
             data = file.read()
-    except (pa.ArrowException, OSError, ValueError) as failure:
-        raise Unreadable(f"not a {kind} file: {_first_line(failure)}") from None
-    return read_csv(data, options, names) if kind == "csv" else read_json(data, names)
+        return read_csv(data, options, list(columns)) if kind == "csv" else read_json(data, columns)
+    except (pa.ArrowException, OSError, ValueError, csv.Error) as failure:
+        reason = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
+        raise Unreadable(f"cannot be read as {kind}: {reason}") from None
 
 
 def read_csv(data: bytes, options: Mapping[str, Any], names: list[str]) -> FileRows:
-    """Comma separated values, all as text. Spark's names for options, and Spark's defaults."""
+    """Comma separated values, all as text. Without a header the columns are `names`."""
     header = str(options.get("header", "false")).lower() == "true"
+    delimiter = str(options.get("sep", options.get("delimiter", ",")))
+    if header:
+        first = next(csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter), [])
+        names = [name.strip() for name in first]
+    if not data.strip() or not names:
+        return FileRows({name: pa.array([], pa.string()) for name in names}, 0, {}, True)
     bad: dict[int, str] = {}
 
     def note(row: Any) -> str:
-        place = row.number - (2 if header else 1)
-        bad[place] = f"{row.actual_columns} values where {row.expected_columns} are expected: {row.text!r}"
+        bad[row.number - (2 if header else 1)] = (
+            f"{row.actual_columns} values, not {row.expected_columns}: {row.text!r}"
+        )
         return "skip"
 
-    null = str(options.get("nullValue", ""))
-    escape = options.get("escape", "\\")
-    try:
-        table = pyarrow.csv.read_csv(
-            io.BytesIO(data),
-            read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, block_size=max(len(data), 1), column_names=None if header else names
-            ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=str(options.get("sep", options.get("delimiter", ","))),
-                quote_char=options.get("quote", '"') or False,
-                escape_char=escape or False,
-                newlines_in_values=True,
-                invalid_row_handler=note,
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=_AllText(), strings_can_be_null=True, null_values=[null, ""]
-            ),
-        )
-    except pa.ArrowInvalid as failure:
-        if b"".join(data.split()) == b"":
-            return FileRows({name: pa.array([], pa.string()) for name in names}, 0, {}, True)
-        raise Unreadable(f"not a csv file: {_first_line(failure)}") from None
-    text = {name: table.column(name).combine_chunks().cast(pa.string()) for name in table.column_names}
-    return FileRows(text, table.num_rows, bad, True)
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(data),
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=1 if header else 0
+        ),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=options.get("quote", '"'),
+            escape_char=options.get("escape", "\\"),
+            newlines_in_values=True,
+            invalid_row_handler=note,
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=True,
+            null_values=["", str(options.get("nullValue", ""))],
+        ),
+    )
+    return FileRows({name: table.column(name).combine_chunks() for name in names}, table.num_rows, bad, True)
 
 
-def read_json(data: bytes, names: list[str]) -> FileRows:
-    """One JSON object a line. Fast if all lines are sound and of one type a column; else line by line."""
+def read_json(data: bytes, columns: Mapping[str, ColumnType]) -> FileRows:
+    """One JSON object a line. Read at once where every line is sound, else line by line."""
     if not data.strip():
-        return FileRows({name: pa.nulls(0) for name in names}, 0, {}, False)
-    try:
-        return _whole(
-            pyarrow.json.read_json(
-                io.BytesIO(data),
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        return FileRows({}, 0, {}, False)
+    # Times are read as text: the engine takes them with and without a zone.
+    fields = [(name, pa.string() if kind.is_timestamp else kind.arrow) for name, kind in columns.items()]
+    if b"\n\n" not in data:
+        try:
+            return _whole(
+                pyarrow.json.read_json(
+                    io.BytesIO(data),
+                    read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                    parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields)),
+                )
             )
-        )
-    except pa.ArrowInvalid:
-        return _json_lines(data, names)
+        except pa.ArrowException:
+            pass
+    return _json_lines(data, columns)
 
 
-def _json_lines(data: bytes, names: list[str]) -> FileRows:
+def _json_lines(data: bytes, columns: Mapping[str, ColumnType]) -> FileRows:
     rows: list[dict[str, Any]] = []
     bad: dict[int, str] = {}
     for place, line in enumerate(data.splitlines()):
@@ -122,39 +130,57 @@ def _json_lines(data: bytes, names: list[str]) -> FileRows:
         except ValueError as failure:
             bad[place] = f"not JSON: {failure}"
             continue
-        if not isinstance(row, dict):
-            bad[place] = "not a JSON object"
+        problem = _misfit(row, columns)
+        if problem:
+            bad[place] = problem
             continue
         rows.append(row)
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowException, OverflowError, TypeError):
-            # Values of several types: as text, so that each can be judged alone.
-            texts = [value if isinstance(value, str | None) else json.dumps(value) for value in values]
-            columns[name] = pa.array(texts, pa.string())
-    return FileRows(columns, len(rows), bad, True)
+    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    arrays = {name: _array([row.get(name) for row in rows]) for name in names}
+    return FileRows(arrays, len(rows), bad, False)
+
+
+def _misfit(row: Any, columns: Mapping[str, ColumnType]) -> str | None:
+    """Why a JSON row cannot be a row of `columns`; None if it can."""
+    if not isinstance(row, dict):
+        return "not a JSON object"
+    for name, value in row.items():
+        if value is None or name not in columns:
+            continue
+        kind = columns[name]
+        if kind.is_boolean:
+            fits = isinstance(value, bool)
+        elif kind.is_string or kind.is_timestamp:
+            fits = isinstance(value, str)
+        else:
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            fits = fits and not (kind.is_integer and value != int(value))
+        if not fits:
+            return f"column {name!r}: {json.dumps(value)} is not a {kind.name}"
+    return None
+
+
+def _array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError):
+        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
+
+
+def _is_wanted(name: str, columns: Mapping[str, ColumnType]) -> bool:
+    return not columns or name in columns or name.startswith("_")
+
+
+def _open(path: str) -> pa.NativeFile:
+    """A file by path or URI, on any file system that Arrow knows."""
+    if path.startswith("file:"):
+        return pa.OSFile(urlsplit(path).path)
+    if "://" not in path:
+        return pa.OSFile(path)
+    system, inner = pa.fs.FileSystem.from_uri(path)
+    return system.open_input_file(inner)
 
 
 def _whole(table: pa.Table) -> FileRows:
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     return FileRows(columns, table.num_rows, {}, False)
-
-
-class _AllText(dict[str, pa.DataType]):
-    """Every column is text."""
-
-    def items(self) -> Any:
-        return ()
-
-
-def _first_line(failure: BaseException) -> str:
-    return str(failure).splitlines()[0] if str(failure) else type(failure).__name__
-
-
-def as_numbers(text: pa.Array) -> pa.Array:
-    """Text as doubles, null where it is none."""
-    is_number = pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+|inf|nan)\s*$")
-    return pc.if_else(is_number, text, None).cast(pa.float64())

@@ -11,15 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
-from tocsin.indexes.shared.decimals import doubles_of_decimals
+from tocsin.indexes.matching.scan_kernels import BOOLEAN, NUMBER, TEXT
 from tocsin.indexes.shared.texts import texts_of
-
-#: Kinds of values. They do not compare with each other.
-NUMBER = 1
-TEXT = 2
-BOOLEAN = 3
 
 #: The key of a sparse row that holds the weights of its attributes.
 WEIGHTS = "_weights"

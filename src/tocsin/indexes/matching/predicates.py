@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.events import BOOLEAN, NUMBER, TEXT
 from tocsin.indexes.matching.scan_kernels import (
+    BOOLEAN,
     NONE_OF,
+    NUMBER,
     ONE_OF,
     RANGE,
+    TEXT,
     TEXT_ABOVE,
     TEXT_AT_LEAST,
     TEXT_AT_MOST,

@@ -17,9 +17,9 @@ from tocsin.indexes.matching.store import PredicateStore
 from tocsin.indexes.shared.columns import grown
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
-TILE = 16
+TILE = 32
 #: Entries of a tile's tables at most, so that they stay in the cache.
-TILE_ENTRIES = 2**16
+TILE_ENTRIES = 2**14
 
 
 class MatchScan:
@@ -27,7 +27,8 @@ class MatchScan:
 
     def __init__(self, capacity: int = 16) -> None:
         self._store = PredicateStore(capacity)
-        #: rows that the last report needed; the next starts with as many
+        self._tile = _empty_tile(1, 1, 0)
+        #: rows that the last report had room for; the next starts with as many
         self._rows = capacity
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns]) -> None:
@@ -51,8 +52,8 @@ class MatchScan:
         if top == 0 or self._store.top == 0:
             return ChangeSet.empty()
         best = 0 if top is None else top
+        self._fit_tile(best)
         columns = self._store.translate(events)
-        tile = self._tile(events.n_events, best)
         out = Matches(
             step=np.empty(self._rows, np.int32),
             subscription=np.empty(self._rows, np.int32),
@@ -60,11 +61,16 @@ class MatchScan:
             rank=np.empty(self._rows, np.int32),
             progress=np.zeros(3, np.int64),
         )
+        size = min(len(self._tile.entry), events.n_events)
+        # Without the compiler, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
-            while not match_events(self._store.columns, self._store.top, columns, tile, best, ids, out):
-                out = _grown(out, len(tile.low) * (best or min(BLOCK, self._store.top)))
-        self._rows = len(out.step)
-        return _changes(out)
+            while not match_events(
+                self._store.columns, self._store.n_blocks, columns, self._tile, best, ids, out
+            ):
+                out = _grown(out, size * (best or BLOCK))
+        n_rows = int(out.progress[N_ROWS])
+        self._rows = n_rows + size * (best or BLOCK)
+        return _changes(out, n_rows, is_ordered=best > 0 or events.n_events == 1)
 
     def result(self, slots: Ints) -> ChangeSet:
         """Nothing: a stream without a window holds no rows."""
@@ -93,19 +99,25 @@ class MatchScan:
             f"{len(self._store.attributes)} attributes; each event is held against each, in turn"
         )
 
-    def _tile(self, n_events: int, top: int) -> Tile:
+    def _fit_tile(self, top: int) -> None:
+        """Have a tile for as many keys as there are now and `top` best matches."""
         n_keys = self._store.n_keys
-        size = max(1, min(TILE, n_events, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
-        tile = Tile(
-            low=np.full((size, n_keys), np.nan),
-            high=np.full((size, n_keys), np.nan),
-            entry=np.zeros((size, n_keys), np.int64),
-            best_score=np.empty((size, top)),
-            best_slot=np.empty((size, top), np.int32),
-            best_count=np.zeros(size, np.int64),
-        )
-        tile.low[:, ALWAYS] = tile.high[:, ALWAYS] = 0.0
-        return tile
+        size = max(1, min(TILE, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
+        if self._tile.entry.shape != (size, n_keys) or self._tile.best_slot.shape != (size, top):
+            self._tile = _empty_tile(size, n_keys, top)
+
+
+def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
+    tile = Tile(
+        value=np.full((size, 2, n_keys), np.nan),
+        rounded=np.full((size, 2, n_keys), np.nan, np.float32),
+        entry=np.zeros((size, n_keys), np.int64),
+        best_score=np.empty((size, top)),
+        best_slot=np.empty((size, top), np.int32),
+        best_count=np.zeros(size, np.int64),
+    )
+    tile.rounded[:, :, ALWAYS] = 0.0
+    return tile
 
 
 def _grown(out: Matches, more: int) -> Matches:
@@ -120,16 +132,21 @@ def _grown(out: Matches, more: int) -> Matches:
     )
 
 
-def _changes(out: Matches) -> ChangeSet:
-    # Within a tile the kernel goes block by block; a stable sort brings each event's matches together.
-    order = np.argsort(out.step[: out.progress[N_ROWS]], kind="stable")
-    step = out.step[order]
+def _changes(out: Matches, n_rows: int, is_ordered: bool) -> ChangeSet:
+    """The report as changes, each event's together."""
+    step, subscription, score, rank = (
+        out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows]
+    )  # fmt: skip
+    if not is_ordered:
+        # Within a tile the kernel goes block by block; by slot it is in order already.
+        order = np.argsort(step, kind="stable")
+        step, subscription, score, rank = step[order], subscription[order], score[order], rank[order]
     return ChangeSet(
         step=step,
-        subscription=out.subscription[order],
-        op=np.full(len(step), MATCH, np.int8),
+        subscription=subscription,
+        op=np.full(n_rows, MATCH, np.int8),
         row=step,
-        other=np.full(len(step), -1, np.int32),
-        score=out.score[order],
-        rank=out.rank[order],
+        other=np.full(n_rows, -1, np.int32),
+        score=score,
+        rank=rank,
     )

@@ -1,29 +1,52 @@
 """Kernels of the match scan.
 
-Events are taken a few at a time (a *tile*). Each lays its values out in a table indexed by key, an
-attribute and a kind of value in one small integer; what an event lacks is NaN there, which meets no
-filter. A block of subscriptions then passes over the tile: first every subscription's first filter,
-without a branch, and for those that pass, the other predicates until one fails.
+Slots are taken a *block* at a time, events a few at a time (a *tile*). An event of a tile has its values
+in a table indexed by key, an attribute and a kind of value in one small integer; what it lacks is NaN
+there, which meets no filter. The first few filters of a block lie in columns of their own, in single
+precision and rounded outwards: they are small, a block's stay in the cache for all events of the tile,
+and where all slots of the block ask for the same key, the loop over them becomes a vector one. What
+passes is held against the predicates themselves.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_names
 
-#: Subscriptions of a block.
-BLOCK = 2048
-#: The key that every event has: the first filter of a conjunction of nothing.
+Singles: TypeAlias = NDArray[np.float32]
+Words: TypeAlias = NDArray[np.uint64]
+
+#: Slots of a block: a multiple of the bytes of a word.
+BLOCK = 512
+WORD = 8
+#: Predicates of a conjunction that have a filter of their own.
+FILTERS = 3
+#: The key that every event has: what a conjunction asks for beyond its last predicate.
 ALWAYS = 0
+#: In place of a key that a block shares: there is none, or it is not known yet.
+MIXED = -1
+UNKNOWN = -2
 #: Bytes of a text that fit a double exactly.
 PREFIX_BYTES = 6
 
-#: Tests. The filter decides a RANGE alone.
+#: Places in a bound.
+LOW = 0
+HIGH = 1
+WEIGHT = 2
+
+#: Kinds of values, which do not compare with each other; and how many there are.
+NUMBER = 1
+TEXT = 2
+BOOLEAN = 3
+KINDS = 3
+
+#: Tests. The bounds decide a RANGE alone, and it has no test.
 RANGE = 0
 ONE_OF = 1
 NONE_OF = 2
@@ -37,35 +60,35 @@ TEXT_BETWEEN = 9
 
 #: Places in `Matches.progress`.
 EVENT = 0
-SLOT = 1
+BLOCK_IN_HAND = 1
 N_ROWS = 2
 
 
 class MatchColumns(NamedTuple):
-    """All subscriptions: one row a slot, its predicates in a row of their own, their operands in another."""
+    """All subscriptions by slot, their predicates in rows of their own, then tests and operands of these."""
 
-    #: int32 (slots,): key of the first predicate; ALWAYS where there is none.
-    first_key: Ints
-    #: float64 (slots,): its filter; `first_low` is NaN where the slot is free.
-    first_low: Floats
-    first_high: Floats
-    #: int64 (slots,): first of the slot's predicates.
-    slot_start: Longs
+    #: float32 (blocks, FILTERS, 2, BLOCK): bounds of the first predicates, LOW rounded down and HIGH up;
+    #: the first LOW is NaN where the slot is free.
+    filter_bound: Singles
+    #: int32 (blocks, FILTERS, BLOCK): their keys; ALWAYS beyond the last predicate.
+    filter_key: Ints
+    #: int32 (blocks, FILTERS): the key that all slots in use share, MIXED, or UNKNOWN after a change.
+    block_key: Ints
+    #: int32 (slots,): first of the slot's predicates.
+    slot_start: Ints
     #: int32 (slots,): how many predicates; -1 where the slot is free.
     slot_count: Ints
     #: int32 (predicates,): attribute and kind.
     predicate_key: Ints
-    #: int8 (predicates,): RANGE … TEXT_BETWEEN.
-    predicate_test: Ops
-    #: float64 (predicates,): the filter.
-    predicate_low: Floats
-    predicate_high: Floats
-    #: float64 (predicates,)
-    predicate_weight: Floats
-    #: int64 (predicates,): first of the operands that the test reads.
-    predicate_start: Longs
-    #: int32 (predicates,): how many.
-    predicate_count: Ints
+    #: int32 (predicates,): which test; -1 for a RANGE.
+    predicate_test: Ints
+    #: float64 (predicates, 3): LOW, HIGH and WEIGHT.
+    predicate_bound: Floats
+    #: int8 (tests,): ONE_OF … TEXT_BETWEEN.
+    test_kind: Ops
+    #: int32 (tests,): first of the operands, and how many.
+    test_start: Ints
+    test_count: Ints
     #: float64 (operands,): a number, or a text's first bytes.
     operand_value: Floats
     #: int64 (operands,): where a text begins in `heap`.
@@ -77,11 +100,13 @@ class MatchColumns(NamedTuple):
 
 
 class EventColumns(NamedTuple):
-    """A batch of events, attributes translated to keys. See `Events`."""
+    """A batch of events, as in `Events`, and the attributes of the batch as subscriptions know them."""
 
+    #: int32 (names,): attribute of each name; -1 where no predicate is on it.
+    known: Ints
     offsets: Longs
-    #: int64 (entries,): -1 where no predicate can meet the entry.
-    key: Longs
+    attribute: Ints
+    kind: Ops
     low: Floats
     high: Floats
     text_start: Longs
@@ -93,9 +118,10 @@ class EventColumns(NamedTuple):
 class Tile(NamedTuple):
     """A few events laid out by key, and the best matches of each so far."""
 
-    #: float64 (events, keys): NaN where an event lacks the key, and everywhere between tiles.
-    low: Floats
-    high: Floats
+    #: float64 (events, 2, keys): LOW and HIGH; NaN where an event lacks the key, and between tiles.
+    value: Floats
+    #: float32 (events, 2, keys): the same, LOW rounded down and HIGH up; 0 for ALWAYS.
+    rounded: Singles
     #: int64 (events, keys): the entry, where there is one.
     entry: Longs
     #: float64 and int32 (events, top): a heap, the worst at its root.
@@ -105,15 +131,15 @@ class Tile(NamedTuple):
     best_count: Longs
 
 
-class Block(NamedTuple):
-    """A few slots, from `first` to `end`."""
+class Hits(NamedTuple):
+    """The slots of one block that an event may match."""
 
-    first: Whole
-    end: Whole
-    #: whether their first predicates are all on one key
-    is_uniform: bool
-    #: the most that one of them has
-    n_predicates: Whole
+    #: uint8 (BLOCK,): 1 where the filters are met so far; and the same bytes, WORD at a time.
+    is_met: Bytes
+    words: Words
+    #: int64 (BLOCK,) and float64 (BLOCK,): the slots that remain, and their scores.
+    slot: Longs
+    score: Floats
 
 
 class Operands(NamedTuple):
@@ -152,20 +178,26 @@ class Matches(NamedTuple):
     subscription: Ints
     score: Floats
     rank: Ints
-    #: int64 (3,): first event of the tile in hand, first slot not yet done in it, rows written.
+    #: int64 (3,): first event of the tile in hand, first block not yet done in it, rows written.
     progress: Longs
 
 
 @kernel
+def read_prefix(heap: Bytes, start: Whole, length: Whole) -> float:
+    """The first bytes of a text as a number, padded with zeros: texts in order have numbers in order."""
+    code = np.int64(0)
+    for place in range(PREFIX_BYTES):
+        code *= 256
+        if place < length:
+            code += np.int64(heap[start + place])
+    return float(code)
+
+
+@kernel
 def read_prefixes(heap: Bytes, starts: Longs, lengths: Ints, out_prefixes: Floats) -> None:
-    """The first bytes of each text as a number, padded with zeros."""
+    """The first bytes of each text as a number."""
     for text in range(starts.shape[0]):
-        code = np.int64(0)
-        for place in range(PREFIX_BYTES):
-            code *= 256
-            if place < lengths[text]:
-                code += np.int64(heap[starts[text] + place])
-        out_prefixes[text] = code
+        out_prefixes[text] = read_prefix(heap, starts[text], np.int64(lengths[text]))
 
 
 @kernel
@@ -274,112 +306,146 @@ def report_best(tile: Tile, event: int, step: Whole, ids: IdOrder, out: Matches)
 
 
 @kernel
-def lay_out_events(events: EventColumns, begin: Whole, size: int, is_there: bool, tile: Tile) -> None:
-    """Write the values of `size` events from `begin` on into the tile, or take them out again."""
-    for event in range(size):
-        for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
-            key = events.key[entry]
-            if key >= 0:
-                tile.low[event, key] = events.low[entry] if is_there else np.nan
-                tile.high[event, key] = events.high[entry] if is_there else np.nan
-                tile.entry[event, key] = entry
+def round_outwards(low: float, high: float, out_low: Singles, out_high: Singles, place: Whole) -> None:
+    """Write the narrowest range in single precision that holds the given one."""
+    near_low, near_high = np.float32(low), np.float32(high)
+    out_low[place] = np.nextafter(near_low, np.float32(-np.inf)) if near_low > low else near_low
+    out_high[place] = np.nextafter(near_high, np.float32(np.inf)) if near_high < high else near_high
 
 
 @kernel
-def filter_block(columns: MatchColumns, block: Block, low: Floats, high: Floats, hits: Longs) -> int:
-    """List the slots of a block whose first filter an event meets."""
-    n_slots = block.end - block.first
-    key = columns.first_key[block.first : block.end]
-    first_low = columns.first_low[block.first : block.end]
-    first_high = columns.first_high[block.first : block.end]
-    is_met = np.empty(BLOCK, np.bool_)
-    if block.is_uniform:
-        # One key for all: nothing to look up, and the loop becomes a vector one.
-        one_low, one_high = low[key[0]], high[key[0]]
-        for place in range(n_slots):
-            is_met[place] = (one_low <= first_high[place]) & (first_low[place] <= one_high)
-    else:
-        for place in range(n_slots):
-            one = np.uint32(key[place])
-            is_met[place] = (low[one] <= first_high[place]) & (first_low[place] <= high[one])
+def set_filters(columns: MatchColumns, slots: Ints) -> None:
+    """Derive the filters of slots from their predicates."""
+    for number in range(slots.shape[0]):
+        slot = np.int64(slots[number])
+        block, place = slot // BLOCK, slot % BLOCK
+        for level in range(FILTERS):
+            key, low, high = ALWAYS, -np.inf, np.inf
+            if level < columns.slot_count[slot]:
+                predicate = np.int64(columns.slot_start[slot]) + level
+                key = np.int64(columns.predicate_key[predicate])
+                low = columns.predicate_bound[predicate, LOW]
+                high = columns.predicate_bound[predicate, HIGH]
+            bounds = columns.filter_bound[block, level]
+            round_outwards(low, high, bounds[LOW], bounds[HIGH], place)
+            columns.filter_key[block, level, place] = key
+        columns.block_key[block] = UNKNOWN
+
+
+@kernel
+def lay_out_events(events: EventColumns, begin: Whole, size: int, is_there: bool, tile: Tile) -> None:
+    """Write the values of `size` events from `begin` on into the tile, or take them out again."""
+    for event in range(size):
+        value, rounded = tile.value[event], tile.rounded[event]
+        for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
+            known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
+            low, high = events.low[entry], events.high[entry]
+            if known < 0 or not low <= high:
+                continue
+            if kind == TEXT:
+                low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
+                high = low
+            if not is_there:
+                low = high = np.nan
+            key = KINDS * known + kind
+            value[LOW, key], value[HIGH, key] = low, high
+            round_outwards(low, high, rounded[LOW], rounded[HIGH], key)
+            tile.entry[event, key] = entry
+
+
+@kernel
+def share_keys(bounds: Singles, keys: Ints, out_shared: Ints) -> None:
+    """Find the key of each level that all slots of a block share; what nothing meets need not agree."""
+    for level in range(FILTERS):
+        shared = UNKNOWN
+        for place in range(BLOCK):
+            key = np.int64(keys[level, place])
+            if bounds[level, LOW, place] == bounds[level, LOW, place] and key != shared:
+                shared = key if shared == UNKNOWN else MIXED
+        out_shared[level] = ALWAYS if shared == UNKNOWN else shared
+
+
+@kernel
+def filter_block(bounds: Singles, keys: Ints, shared: Ints, rounded: Singles, hits: Hits) -> bool:
+    """Mark the slots of a block whose filters an event all meets; False where there are none."""
+    is_met, words = hits.is_met, hits.words
+    low, high = rounded[LOW], rounded[HIGH]
+    is_met[:] = 1
+    for level in range(FILTERS):
+        filter_low, filter_high = bounds[level, LOW], bounds[level, HIGH]
+        key = shared[level]
+        if key == ALWAYS and level > 0:
+            break
+        if key >= 0:
+            # One key for all: nothing to look up.
+            one_low, one_high = low[key], high[key]
+            for place in range(BLOCK):
+                is_met[place] &= (one_low <= filter_high[place]) & (filter_low[place] <= one_high)
+        else:
+            for place in range(BLOCK):
+                # Unsigned: a signed index may be negative, which costs a check at each use.
+                one = np.uint32(keys[level, place])
+                is_met[place] &= (low[one] <= filter_high[place]) & (filter_low[place] <= high[one])
+        some = np.uint64(0)
+        for word in range(BLOCK // WORD):
+            some |= words[word]
+        if some == 0:
+            return False
+    return True
+
+
+@kernel
+def list_hits(first: Whole, hits: Hits) -> int:
+    """List the slots that are marked."""
     n_hits = 0
-    for place in range(n_slots):
-        hits[n_hits] = block.first + place
-        n_hits += is_met[place]
+    for word in range(BLOCK // WORD):
+        if hits.words[word] != 0:
+            for place in range(WORD * word, WORD * word + WORD):
+                hits.slot[n_hits] = first + place
+                n_hits += hits.is_met[place]
     return n_hits
 
 
 @kernel
-def narrow_hits(
-    columns: MatchColumns, level: int, low: Floats, high: Floats, hits: Longs, n_hits: int
-) -> int:
-    """Keep the slots whose predicate number `level`, if they have one, has a filter that the event meets."""
-    n_kept = 0
-    for hit in range(n_hits):
-        # Unsigned: a signed index may be negative, which costs a check at each use.
-        slot = np.uint64(hits[hit])
-        is_met = True
-        if level < columns.slot_count[slot]:
-            predicate = np.uint64(columns.slot_start[slot] + level)
-            key = np.uint32(columns.predicate_key[predicate])
-            # No short cut: whether it is met cannot be predicted, and a wrong guess costs more than both.
-            is_met = (low[key] <= columns.predicate_high[predicate]) & (
-                columns.predicate_low[predicate] <= high[key]
-            )
-        hits[n_kept] = hits[hit]
-        n_kept += is_met
-    return n_kept
-
-
-@kernel
 def confirm_hits(
-    columns: MatchColumns, events: EventColumns, entries: Longs, hits: Longs, n_hits: int
+    columns: MatchColumns, events: EventColumns, value: Floats, entries: Longs, hits: Hits, n_hits: int
 ) -> int:
-    """Keep the slots whose tests all pass, where a filter alone does not decide."""
+    """Keep the slots whose predicates all hold, and score them."""
     operands = Operands(columns.operand_value, columns.operand_start, columns.operand_length, columns.heap)
+    bounds = columns.predicate_bound
     n_kept = 0
     for hit in range(n_hits):
-        slot = hits[hit]
+        slot = hits.slot[hit]
+        score = 0.0
         is_match = True
-        start = columns.slot_start[slot]
+        start = np.int64(columns.slot_start[slot])
         for predicate in range(start, start + columns.slot_count[slot]):
+            key = np.int64(columns.predicate_key[predicate])
+            low, high = value[LOW, key], value[HIGH, key]
+            if not (low <= bounds[predicate, HIGH] and bounds[predicate, LOW] <= high):
+                is_match = False
+                break
+            entry = entries[key]
             test = np.int64(columns.predicate_test[predicate])
-            if test != RANGE:
-                entry = entries[columns.predicate_key[predicate]]
-                value = Value(
-                    events.low[entry],
-                    events.high[entry],
-                    events.text_start[entry],
-                    np.int64(events.text_length[entry]),
-                    events.heap,
-                )
-                first, count = (
-                    columns.predicate_start[predicate],
-                    np.int64(columns.predicate_count[predicate]),
-                )
-                if not passes_test(test, value, operands, first, count):
+            if test >= 0:
+                length = np.int64(events.text_length[entry])
+                given = Value(low, high, events.text_start[entry], length, events.heap)
+                first, count = np.int64(columns.test_start[test]), np.int64(columns.test_count[test])
+                if not passes_test(np.int64(columns.test_kind[test]), given, operands, first, count):
                     is_match = False
                     break
-        hits[n_kept] = slot
-        n_kept += is_match
+            score += bounds[predicate, WEIGHT] * events.weight[entry]
+        if is_match:
+            hits.slot[n_kept] = slot
+            hits.score[n_kept] = score
+            n_kept += 1
     return n_kept
-
-
-@kernel
-def look_over(columns: MatchColumns, first: Whole, end: Whole) -> Block:
-    """What the slots of a block have in common."""
-    n_same = 0
-    n_predicates = 0
-    for slot in range(first, end):
-        n_same += columns.first_key[slot] == columns.first_key[first]
-        n_predicates = max(n_predicates, columns.slot_count[slot])
-    return Block(first, end, n_same == end - first, n_predicates)
 
 
 @kernel
 def match_tile(
     columns: MatchColumns,
-    n_slots: int,
+    n_blocks: int,
     events: EventColumns,
     size: int,
     tile: Tile,
@@ -387,35 +453,33 @@ def match_tile(
     ids: IdOrder,
     out: Matches,
 ) -> bool:
-    """All matches of the tile in hand, from slot `progress[SLOT]` on; False when `out` is too full."""
-    hits = np.empty(BLOCK, np.int64)
-    for first in range(out.progress[SLOT], n_slots, BLOCK):
-        block = look_over(columns, first, min(first + BLOCK, n_slots))
-        out.progress[SLOT] = first
-        if top == 0 and out.progress[N_ROWS] + (block.end - first) * size > out.step.shape[0]:
+    """All matches of the tile in hand, from block `progress[BLOCK_IN_HAND]` on; False when `out` is too full."""
+    is_met = np.empty(BLOCK, np.uint8)
+    hits = Hits(is_met, is_met.view(np.uint64), np.empty(BLOCK, np.int64), np.empty(BLOCK))
+    for block in range(out.progress[BLOCK_IN_HAND], n_blocks):
+        out.progress[BLOCK_IN_HAND] = block
+        if top == 0 and out.progress[N_ROWS] + BLOCK * size > out.step.shape[0]:
             return False
+        bounds, keys, shared = (
+            columns.filter_bound[block],
+            columns.filter_key[block],
+            columns.block_key[block],
+        )
+        if shared[0] == UNKNOWN:
+            share_keys(bounds, keys, shared)
         for event in range(size):
-            low, high, entries = tile.low[event], tile.high[event], tile.entry[event]
-            n_hits = filter_block(columns, block, low, high, hits)
-            level = 1
-            while n_hits > 0 and level < block.n_predicates:
-                n_hits = narrow_hits(columns, level, low, high, hits, n_hits)
-                level += 1
-            n_hits = confirm_hits(columns, events, entries, hits, n_hits)
+            if not filter_block(bounds, keys, shared, tile.rounded[event], hits):
+                continue
+            n_hits = list_hits(BLOCK * block, hits)
+            n_hits = confirm_hits(columns, events, tile.value[event], tile.entry[event], hits, n_hits)
             for hit in range(n_hits):
-                slot = hits[hit]
-                score = 0.0
-                start = columns.slot_start[slot]
-                for predicate in range(start, start + columns.slot_count[slot]):
-                    entry = entries[columns.predicate_key[predicate]]
-                    score += columns.predicate_weight[predicate] * events.weight[entry]
                 if top > 0:
-                    offer_match(tile, event, slot, score, ids)
+                    offer_match(tile, event, hits.slot[hit], hits.score[hit], ids)
                     continue
                 row = out.progress[N_ROWS]
                 out.step[row] = out.progress[EVENT] + event
-                out.subscription[row] = slot
-                out.score[row] = score
+                out.subscription[row] = hits.slot[hit]
+                out.score[row] = hits.score[hit]
                 out.rank[row] = 0
                 out.progress[N_ROWS] += 1
     return True
@@ -424,7 +488,7 @@ def match_tile(
 @kernel
 def match_events(
     columns: MatchColumns,
-    n_slots: int,
+    n_blocks: int,
     events: EventColumns,
     tile: Tile,
     top: int,
@@ -435,11 +499,11 @@ def match_events(
     n_events = events.offsets.shape[0] - 1
     while out.progress[EVENT] < n_events:
         begin = out.progress[EVENT]
-        size = min(tile.low.shape[0], n_events - begin)
+        size = min(tile.entry.shape[0], n_events - begin)
         if out.progress[N_ROWS] + size * top > out.step.shape[0]:
             return False
         lay_out_events(events, begin, size, True, tile)
-        is_done = match_tile(columns, n_slots, events, size, tile, top, ids, out)
+        is_done = match_tile(columns, n_blocks, events, size, tile, top, ids, out)
         lay_out_events(events, begin, size, False, tile)
         if not is_done:
             return False
@@ -447,5 +511,5 @@ def match_events(
             for event in range(size):
                 report_best(tile, event, begin + event, ids, out)
         out.progress[EVENT] = begin + size
-        out.progress[SLOT] = 0
+        out.progress[BLOCK_IN_HAND] = 0
     return True

@@ -1,7 +1,8 @@
 """Conjunctions of predicates in flat columns: what every index of this room keeps.
 
-Subscriptions differ in the number of their predicates, so a slot points at a run of predicates, and a
-predicate at a run of operands. What a terminated subscription leaves is swept when it outweighs the rest.
+Subscriptions differ in the number of their predicates, so a slot points at a run of predicates; a
+predicate that its bounds alone do not decide points at a test, and a test at a run of operands. What a
+terminated subscription leaves is swept when it outweighs the rest.
 """
 
 from __future__ import annotations
@@ -9,18 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from tocsin.indexes.contract import Arrays, Bytes, Ints, Longs
-from tocsin.indexes.matching.events import TEXT, Events
-from tocsin.indexes.matching.predicates import TEST_NAMES, PredicateColumns, encode_predicates, prefixes_of
-from tocsin.indexes.matching.scan_kernels import ALWAYS, EventColumns, MatchColumns
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.predicates import (
+    TEST_NAMES,
+    EncodedPredicates,
+    PredicateColumns,
+    encode_predicates,
+)
+from tocsin.indexes.matching.scan_kernels import (
+    ALWAYS,
+    BLOCK,
+    FILTERS,
+    HIGH,
+    KINDS,
+    LOW,
+    RANGE,
+    UNKNOWN,
+    WEIGHT,
+    EventColumns,
+    MatchColumns,
+    set_filters,
+)
 from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.names_kernels import copy_texts
 
-#: Kinds of values; a key is `KINDS * attribute + kind`, with kinds counted from 1.
-KINDS = 3
 #: Less than this is not worth sweeping.
 SMALL = 1024
 
@@ -28,39 +43,38 @@ _SAVED = (
     "slot_count",
     "predicate_key",
     "predicate_test",
-    "predicate_low",
-    "predicate_high",
-    "predicate_weight",
-    "predicate_count",
+    "predicate_bound",
+    "test_kind",
+    "test_count",
     "operand_value",
     "operand_length",
     "heap",
 )
+_FILLS = {"slot_count": -1, "filter_bound": np.nan, "block_key": UNKNOWN}
 
 
 class PredicateStore:
-    """Subscriptions by slot, their predicates and operands, and the attributes that these name."""
+    """Subscriptions by slot, their predicates, tests and operands, and the attributes that these name."""
 
     def __init__(self, capacity: int = 16) -> None:
-        self.attributes = Names(capacity)
+        #: attribute to its number
+        self.attributes: dict[str, int] = {}
         self.top = 0
         self._n_predicates = 0
+        self._n_tests = 0
         self._n_operands = 0
         self._n_bytes = 0
         self._n_garbage = 0
         self.columns = MatchColumns(
-            first_key=np.full(capacity, ALWAYS, np.int32),
-            first_low=np.full(capacity, np.nan),
-            first_high=np.zeros(capacity),
-            slot_start=np.zeros(capacity, np.int64),
+            **_empty_filters(capacity),
+            slot_start=np.zeros(capacity, np.int32),
             slot_count=np.full(capacity, -1, np.int32),
             predicate_key=np.zeros(capacity, np.int32),
-            predicate_test=np.zeros(capacity, np.int8),
-            predicate_low=np.zeros(capacity),
-            predicate_high=np.zeros(capacity),
-            predicate_weight=np.zeros(capacity),
-            predicate_start=np.zeros(capacity, np.int64),
-            predicate_count=np.zeros(capacity, np.int32),
+            predicate_test=np.zeros(capacity, np.int32),
+            predicate_bound=np.zeros((capacity, 3)),
+            test_kind=np.zeros(capacity, np.int8),
+            test_start=np.zeros(capacity, np.int32),
+            test_count=np.zeros(capacity, np.int32),
             operand_value=np.zeros(capacity),
             operand_start=np.zeros(capacity, np.int64),
             operand_length=np.zeros(capacity, np.int32),
@@ -72,7 +86,12 @@ class PredicateStore:
 
     @property
     def n_keys(self) -> int:
-        return KINDS * self.attributes.top + KINDS
+        """A key is `KINDS * attribute + kind`, with kinds counted from 1."""
+        return KINDS * len(self.attributes) + KINDS
+
+    @property
+    def n_blocks(self) -> int:
+        return -(-self.top // BLOCK)
 
     @property
     def n_predicates(self) -> int:
@@ -84,41 +103,45 @@ class PredicateStore:
         count, width = len(slots), len(predicates)
         if count == 0:
             return
+        self.top = max(self.top, int(slots.max()) + 1)
         begin, end = self._n_predicates, self._n_predicates + count * width
-        self._reserve("slot", int(slots.max()) + 1)
+        self._reserve("slot", self.top)
+        self._reserve("filter", self.n_blocks)
+        self._reserve("block", self.n_blocks)
         self._reserve("predicate", end)
         for number, predicate in enumerate(predicates):
             self._write(slice(begin + number, end, width), count, predicate)
-        self.top = max(self.top, int(slots.max()) + 1)
         self._n_predicates = end
         self.columns.slot_start[slots] = begin + width * np.arange(count)
         self.columns.slot_count[slots] = width
-        self._set_first(slots)
+        self._set_filters(slots)
 
     def remove(self, slots: Ints) -> None:
         """Forget subscriptions that are there. Cost: amortised linear in their predicates."""
         columns = self.columns
-        predicates, operands = self._runs(slots)
-        self._n_garbage += len(predicates) + len(operands) + int(columns.operand_length[operands].sum())
-        columns.first_key[slots] = ALWAYS
-        columns.first_low[slots] = np.nan
+        predicates, tests, operands = self._runs(slots)
+        n_bytes = int(columns.operand_length[operands].sum())
+        self._n_garbage += len(predicates) + len(tests) + len(operands) + n_bytes
+        block, place = np.divmod(slots, BLOCK)
+        columns.filter_bound[block, 0, LOW, place] = np.nan
+        columns.block_key[block] = UNKNOWN
         columns.slot_count[slots] = -1
-        used = self._n_predicates + self._n_operands + self._n_bytes
-        if used > SMALL and 2 * self._n_garbage > used:
+        if self._n_used > SMALL and 2 * self._n_garbage > self._n_used:
             self.sweep()
 
     def describe(self, slot: int) -> dict[str, object]:
         """The predicates of a slot in words, by attribute. Cost: linear in them."""
+        columns, names = self.columns, list(self.attributes)
         shown: dict[str, object] = {}
-        columns = self.columns
         for number, predicate in enumerate(self._runs(np.array([slot]))[0].tolist()):
-            attribute = self.attributes.text((int(columns.predicate_key[predicate]) - 1) // KINDS)
-            start, count = int(columns.predicate_start[predicate]), int(columns.predicate_count[predicate])
-            operands = [self._operand(place) for place in range(start, start + count)]
-            words = f"{TEST_NAMES[int(columns.predicate_test[predicate])]} {operands}"
-            if not operands:
-                words = f"from {columns.predicate_low[predicate]} to {columns.predicate_high[predicate]}"
-            shown[f"{number + 1}: {attribute}"] = f"{words}, weight {columns.predicate_weight[predicate]}"
+            low, high, weight = columns.predicate_bound[predicate].tolist()
+            words, test = f"from {low} to {high}", int(columns.predicate_test[predicate])
+            if test >= 0:
+                start, count = int(columns.test_start[test]), int(columns.test_count[test])
+                operands = [self._operand(place) for place in range(start, start + count)]
+                words = f"{TEST_NAMES[int(columns.test_kind[test])]} {operands}"
+            attribute = names[(int(columns.predicate_key[predicate]) - 1) // KINDS]
+            shown[f"{number + 1}: {attribute}"] = f"{words}, weight {weight}"
         return shown
 
     def _operand(self, place: int) -> str | float:
@@ -129,126 +152,148 @@ class PredicateStore:
         return float(columns.operand_value[place])
 
     def translate(self, events: Events) -> EventColumns:
-        """Events with their attributes as keys. Cost: linear in the entries."""
-        low, high = events.low.astype(np.float64), events.high.astype(np.float64)
-        is_text = events.kind == TEXT
-        low[is_text] = prefixes_of(events.heap, events.text_start[is_text], events.text_length[is_text])
-        high[is_text] = low[is_text]
-        attributes = self.attributes.find(pa.array(events.names, pa.string())).astype(np.int64)
-        key = KINDS * attributes[events.attribute] + events.kind
-        key[(attributes[events.attribute] < 0) | ~(low <= high)] = -1
-        return EventColumns(
-            events.offsets, key, low, high, events.text_start, events.text_length, events.heap, events.weight
-        )
+        """Events, and which of their attributes are known here. Cost: linear in the names."""
+        known = np.array([self.attributes.get(name, -1) for name in events.names], np.int32)
+        return EventColumns(known, *events[1:])
 
     def sweep(self) -> None:
         """Write everything afresh in slot order, without what is no longer used. Cost: linear."""
         columns = self.columns
-        slots = np.flatnonzero(columns.slot_count >= 0)
-        predicates, operands = self._runs(slots)
-        saved = {name: column for name, column in columns._asdict().items() if name in _SAVED}
-        for name, column in saved.items():
-            if name.startswith("predicate"):
-                saved[name] = column[predicates]
-            elif name.startswith("operand"):
-                saved[name] = column[operands]
-        saved["slot_count"] = columns.slot_count[: self.top]
-        saved["heap"] = _copied(columns.heap, columns.operand_start, operands, saved["operand_length"])
-        attributes, kinds = np.divmod(saved["predicate_key"] - 1, KINDS)
-        used, place = np.unique(attributes, return_inverse=True)
-        names = self.attributes.gather(used)
-        self.attributes = Names(len(used))
-        saved["predicate_key"] = KINDS * self.attributes.add(names)[0][place] + kinds + 1
-        self._load(saved)
+        predicates, tests, operands = self._runs(np.flatnonzero(columns.slot_count >= 0))
+        is_test = columns.predicate_test[predicates] >= 0
+        attribute, kind = np.divmod(columns.predicate_key[predicates] - 1, KINDS)
+        is_used = np.zeros(len(self.attributes), np.bool_)
+        is_used[attribute] = True
+        names = [name for name, number in self.attributes.items() if is_used[number]]
+        self.attributes = {name: number for number, name in enumerate(names)}
+        length = columns.operand_length[operands]
+        self._load(
+            {
+                "slot_count": columns.slot_count[: self.top],
+                "predicate_key": KINDS * (np.cumsum(is_used) - 1)[attribute] + kind + 1,
+                "predicate_test": np.where(is_test, np.cumsum(is_test) - 1, -1),
+                "predicate_bound": columns.predicate_bound[predicates],
+                "test_kind": columns.test_kind[tests],
+                "test_count": columns.test_count[tests],
+                "operand_value": columns.operand_value[operands],
+                "operand_length": length,
+                "heap": _copied(columns.heap, columns.operand_start, operands, length),
+            }
+        )
 
     def arrays(self) -> Arrays:
         """Everything in slot order, swept first; what can be derived is left out."""
         self.sweep()
-        columns = self.columns._asdict()
-        names = {f"attributes_{name}": array for name, array in self.attributes.arrays().items()}
-        return {**{name: columns[name].copy() for name in _SAVED}, **names}
+        names = [name.encode() for name in self.attributes]
+        return {
+            **{name: getattr(self.columns, name).copy() for name in _SAVED},
+            "attribute_heap": np.frombuffer(b"".join(names), np.uint8),
+            "attribute_length": np.array([len(name) for name in names], np.int32),
+        }
 
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from."""
-        names = {name: arrays[f"attributes_{name}"] for name in self.attributes.arrays()}
-        self.attributes.restore(names)
-        self._load({name: arrays[name] for name in _SAVED})
+        heap, ends = arrays["attribute_heap"].tobytes(), np.cumsum(arrays["attribute_length"]).tolist()
+        names = [heap[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
+        self.attributes = {name: number for number, name in enumerate(names)}
+        self._load(arrays)
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         columns = self.columns
         slots = np.flatnonzero(columns.slot_count >= 0)
-        free = np.flatnonzero(columns.slot_count < 0)
         assert (slots < self.top).all()
-        assert np.isnan(columns.first_low[free]).all()
-        assert (columns.first_key[free] == ALWAYS).all()
-        predicates, operands = self._runs(slots)
+        assert list(self.attributes.values()) == list(range(len(self.attributes)))
+        predicates, tests, operands = self._runs(slots)
         assert len(np.unique(predicates)) == len(predicates) <= self._n_predicates
+        assert len(np.unique(tests)) == len(tests) <= self._n_tests
         assert len(np.unique(operands)) == len(operands) <= self._n_operands
         n_bytes = int(columns.operand_length[operands].sum())
-        used = self._n_predicates + self._n_operands + self._n_bytes
-        assert used - self._n_garbage == len(predicates) + len(operands) + n_bytes
-        assert (
-            (columns.predicate_key[predicates] > 0) & (columns.predicate_key[predicates] < self.n_keys)
-        ).all()
-        for slot in slots[columns.slot_count[slots] > 0].tolist():
-            first = columns.slot_start[slot]
-            assert columns.first_key[slot] == columns.predicate_key[first]
-            assert np.array_equal(columns.first_low[slot], columns.predicate_low[first], equal_nan=True)
-            assert np.array_equal(columns.first_high[slot], columns.predicate_high[first], equal_nan=True)
-        self.attributes.check_invariants()
+        assert self._n_used - self._n_garbage == len(predicates) + len(tests) + len(operands) + n_bytes
+        keys = columns.predicate_key[predicates]
+        assert ((keys > 0) & (keys < self.n_keys)).all()
+        self._check_filters()
+
+    def _check_filters(self) -> None:
+        """Filters hold their predicates' bounds, and a block's shared keys are those of its slots."""
+        columns = self.columns
+        for slot in range(BLOCK * len(columns.block_key)):
+            block, place = divmod(slot, BLOCK)
+            bounds = columns.filter_bound[block, :, :, place]
+            count = int(columns.slot_count[slot]) if slot < self.top else -1
+            if count < 0:
+                assert np.isnan(bounds[0, LOW])
+                continue
+            assert (columns.filter_key[block, count:, place] == ALWAYS).all()
+            for level in range(min(count, FILTERS)):
+                predicate = columns.slot_start[slot] + level
+                low, high, _ = columns.predicate_bound[predicate].tolist()
+                assert columns.filter_key[block, level, place] == columns.predicate_key[predicate]
+                assert bounds[level, LOW] <= low or np.isnan([low, bounds[level, LOW]]).all()
+                assert bounds[level, HIGH] >= high or np.isnan([high, bounds[level, HIGH]]).all()
+            is_known = columns.block_key[block] >= 0
+            is_open = ~np.isnan(bounds[:, LOW])
+            is_same = columns.block_key[block] == columns.filter_key[block, :, place]
+            assert is_same[is_known & is_open].all()
+
+    @property
+    def _n_used(self) -> int:
+        """Rows and bytes, garbage included."""
+        return self._n_predicates + self._n_tests + self._n_operands + self._n_bytes
 
     def _write(self, rows: slice, count: int, predicate: PredicateColumns) -> None:
         """Write one predicate of each new subscription into every `width`-th row."""
         encoded = encode_predicates(predicate)
-        width = encoded.values.shape[1]
-        begin, end = self._n_operands, self._n_operands + count * width
-        n_bytes = self._n_bytes + len(encoded.heap)
-        self._reserve("operand", end)
-        self._reserve("heap", n_bytes)
+        attribute = self.attributes.setdefault(predicate.attribute, len(self.attributes))
         columns = self.columns
-        attribute, _ = self.attributes.add_one(predicate.attribute)
         columns.predicate_key[rows] = KINDS * attribute + encoded.kind
-        columns.predicate_test[rows] = encoded.test
-        columns.predicate_low[rows] = encoded.low
-        columns.predicate_high[rows] = encoded.high
-        columns.predicate_weight[rows] = predicate.weight
-        columns.predicate_start[rows] = begin + width * np.arange(count)
-        columns.predicate_count[rows] = width
-        columns.operand_value[begin:end] = encoded.values.ravel()
-        columns.operand_start[begin:end] = encoded.text_start.ravel() + self._n_bytes
-        columns.operand_length[begin:end] = encoded.text_length.ravel()
-        columns.heap[self._n_bytes : n_bytes] = encoded.heap
-        self._n_operands = end
-        self._n_bytes = n_bytes
+        columns.predicate_test[rows] = -1
+        columns.predicate_bound[rows, LOW] = encoded.low
+        columns.predicate_bound[rows, HIGH] = encoded.high
+        columns.predicate_bound[rows, WEIGHT] = predicate.weight
+        if encoded.test != RANGE:
+            columns.predicate_test[rows] = self._n_tests + np.arange(count)
+            self._write_tests(encoded)
 
-    def _set_first(self, slots: Ints | Longs) -> None:
-        """Copy the first predicate's filter to the slot; a conjunction of nothing lets everything pass."""
+    def _write_tests(self, encoded: EncodedPredicates) -> None:
+        """Append one test for each row of `encoded`, and its operands."""
+        count, width = encoded.values.shape
+        tests = slice(self._n_tests, self._n_tests + count)
+        operands = slice(self._n_operands, self._n_operands + count * width)
+        texts = slice(self._n_bytes, self._n_bytes + len(encoded.heap))
+        self._reserve("test", tests.stop)
+        self._reserve("operand", operands.stop)
+        self._reserve("heap", texts.stop)
         columns = self.columns
-        columns.first_key[slots] = ALWAYS
-        columns.first_low[slots] = -np.inf
-        columns.first_high[slots] = np.inf
-        slots = slots[columns.slot_count[slots] > 0]
-        first = columns.slot_start[slots]
-        columns.first_key[slots] = columns.predicate_key[first]
-        columns.first_low[slots] = columns.predicate_low[first]
-        columns.first_high[slots] = columns.predicate_high[first]
+        columns.test_kind[tests] = encoded.test
+        columns.test_start[tests] = self._n_operands + width * np.arange(count)
+        columns.test_count[tests] = width
+        columns.operand_value[operands] = encoded.values.ravel()
+        columns.operand_start[operands] = encoded.text_start.ravel() + self._n_bytes
+        columns.operand_length[operands] = encoded.text_length.ravel()
+        columns.heap[texts] = encoded.heap
+        self._n_tests, self._n_operands, self._n_bytes = tests.stop, operands.stop, texts.stop
 
-    def _runs(self, slots: Ints | Longs) -> tuple[Longs, Longs]:
-        """The predicates of the slots, and the operands of those."""
+    def _set_filters(self, slots: Ints | Longs) -> None:
+        # Without the compiler, a double beyond all singles would warn.
+        with np.errstate(all="ignore"):
+            set_filters(self.columns, slots.astype(np.int32))
+
+    def _runs(self, slots: Ints | Longs) -> tuple[Longs, Ints, Longs]:
+        """The predicates of the slots, the tests of these, and the operands of those."""
         columns = self.columns
         predicates = _runs(columns.slot_start[slots], columns.slot_count[slots])
-        return predicates, _runs(columns.predicate_start[predicates], columns.predicate_count[predicates])
+        tests = columns.predicate_test[predicates]
+        tests = tests[tests >= 0]
+        return predicates, tests, _runs(columns.test_start[tests], columns.test_count[tests])
 
     def _reserve(self, group: str, rows: int) -> None:
         """Room for `rows` rows in the columns of one group."""
-        groups = {"slot": ("slot", "first")}.get(group, (group,))
-        fills = {"slot_count": -1, "first_low": np.nan}
         self.columns = self.columns._replace(
             **{
-                name: grown(column, rows, fills.get(name, 0))
+                name: grown(column, rows, _FILLS.get(name, 0))
                 for name, column in self.columns._asdict().items()
-                if name.startswith(groups)
+                if name.startswith(group)
             }
         )
 
@@ -258,19 +303,28 @@ class PredicateStore:
         count = fixed["slot_count"]
         self.top = len(count)
         self._n_predicates = len(fixed["predicate_key"])
+        self._n_tests = len(fixed["test_kind"])
         self._n_operands = len(fixed["operand_value"])
         self._n_bytes = len(fixed["heap"])
         self._n_garbage = 0
         self.columns = MatchColumns(
-            first_key=np.full(self.top, ALWAYS, np.int32),
-            first_low=np.full(self.top, np.nan),
-            first_high=np.zeros(self.top),
-            slot_start=_starts(np.maximum(count, 0)),
-            predicate_start=_starts(fixed["predicate_count"]),
+            **_empty_filters(self.top),
+            slot_start=_starts(np.maximum(count, 0)).astype(np.int32),
+            test_start=_starts(fixed["test_count"]).astype(np.int32),
             operand_start=_starts(fixed["operand_length"]),
             **fixed,
         )
-        self._set_first(np.flatnonzero(count >= 0))
+        self._set_filters(np.flatnonzero(count >= 0))
+
+
+def _empty_filters(slots: int) -> Arrays:
+    """The columns by block for that many slots, all free."""
+    blocks = -(-slots // BLOCK)
+    return {
+        "filter_bound": np.full((blocks, FILTERS, 2, BLOCK), np.nan, np.float32),
+        "filter_key": np.zeros((blocks, FILTERS, BLOCK), np.int32),
+        "block_key": np.full((blocks, FILTERS), UNKNOWN, np.int32),
+    }
 
 
 def _starts(counts: Ints) -> Longs:
@@ -278,7 +332,7 @@ def _starts(counts: Ints) -> Longs:
     return np.cumsum(counts, dtype=np.int64) - counts
 
 
-def _runs(starts: Longs, counts: Ints) -> Longs:
+def _runs(starts: Ints, counts: Ints) -> Longs:
     """All indexes of the runs, one run after the other."""
     return np.repeat(starts - _starts(counts), counts) + np.arange(int(counts.sum()))
 

@@ -63,7 +63,7 @@ class Bounds:
         assert not np.isnan(hi).any()
         assert (lo[:, self.top :] == np.inf).all()
         assert (hi[:, self.top :] == -np.inf).all()
-        assert len(self.boxes.hit) == len(self.boxes.affected) == lo.shape[1] >= self.top
+        assert len(self.boxes.affected) == lo.shape[1] >= self.top
 
     def _reserve(self, slots: int) -> None:
         width, have = self.boxes.lo.shape
@@ -79,6 +79,5 @@ def _empty_boxes(width: int, capacity: int) -> Boxes:
     return Boxes(
         lo=np.full((width, capacity), np.inf),
         hi=np.full((width, capacity), -np.inf),
-        hit=np.zeros(capacity, np.bool_),
         affected=np.empty(capacity, np.int64),
     )

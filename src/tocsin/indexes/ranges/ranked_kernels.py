@@ -59,29 +59,6 @@ class Lists(NamedTuple):
 
 
 @kernel
-def take_old(boxes: Boxes, box: int, images: Images, old: int, lists: Lists, n_before: int) -> int:
-    """Append an old image to the list before if it is in the box. Answers the list's length."""
-    n_box = boxes.lo.shape[0] - 1
-    if is_inside(boxes, box, images.value, old, n_box):
-        lists.before_row[n_before] = images.row[old]
-        lists.before_key[n_before] = images.value[old, n_box]
-        n_before += 1
-    return n_before
-
-
-@kernel
-def take_new(boxes: Boxes, box: int, images: Images, new: int, lists: Lists, n_after: int) -> int:
-    """Append a new image to the list after if it is in the box. Answers the list's length."""
-    n_box = boxes.lo.shape[0] - 1
-    if is_inside(boxes, box, images.value, new, n_box):
-        lists.after_row[n_after] = images.row[new]
-        lists.after_key[n_after] = images.value[new, n_box]
-        lists.after_image[n_after] = new
-        n_after += 1
-    return n_after
-
-
-@kernel
 def collect_lists(
     boxes: Boxes,
     box: int,
@@ -101,37 +78,50 @@ def collect_lists(
     new_end = images.start[step + 1]
     n_before = 0
     n_after = 0
-    for start in range(0, n_ranked, WALK):
-        size = min(WALK, n_ranked - start)
-        inside = lists.inside[:size]
-        mark_inside(boxes, box, n_box, ranking, start, inside)
-        for i in range(size):
-            if not inside[i]:
-                continue
-            while old < old_end and images.position[old] <= start + i and n_before < limit:
-                n_before = take_old(boxes, box, images, old, lists, n_before)
-                old += 1
-            while new < new_end and images.position[new] <= start + i and n_after < limit:
-                n_after = take_new(boxes, box, images, new, lists, n_after)
-                new += 1
-            row = ranking.order[start + i]
-            if n_before < limit:
-                lists.before_row[n_before] = row
-                lists.before_key[n_before] = rows.value[row, n_box]
+    at = 0
+    block = 0
+    block_end = 0
+    while n_before < limit or n_after < limit:
+        # On to the next ranked row in the box, or past the last.
+        while at < n_ranked:
+            if at == block_end:
+                block = at
+                block_end = min(at + WALK, n_ranked)
+                inside = lists.inside[: block_end - block]
+                if mark_inside(boxes, box, n_box, ranking, block, inside) == 0:
+                    at = block_end
+                    continue
+            if lists.inside[at - block]:
+                break
+            at += 1
+        # Images that rank before it.
+        while old < old_end and images.position[old] <= at and n_before < limit:
+            if is_inside(boxes, box, images.value, old, n_box):
+                lists.before_row[n_before] = images.row[old]
+                lists.before_key[n_before] = images.value[old, n_box]
                 n_before += 1
-            if n_after < limit:
-                lists.after_row[n_after] = row
-                lists.after_key[n_after] = rows.value[row, n_box]
-                lists.after_image[n_after] = -1
+            old += 1
+        while new < new_end and images.position[new] <= at and n_after < limit:
+            if is_inside(boxes, box, images.value, new, n_box):
+                lists.after_row[n_after] = images.row[new]
+                lists.after_key[n_after] = images.value[new, n_box]
+                lists.after_image[n_after] = new
                 n_after += 1
-            if n_before == limit and n_after == limit:
-                return n_before, n_after
-    while old < old_end and n_before < limit:
-        n_before = take_old(boxes, box, images, old, lists, n_before)
-        old += 1
-    while new < new_end and n_after < limit:
-        n_after = take_new(boxes, box, images, new, lists, n_after)
-        new += 1
+            new += 1
+        if at == n_ranked:
+            break
+        row = ranking.order[at]
+        key = rows.value[row, n_box]
+        if n_before < limit:
+            lists.before_row[n_before] = row
+            lists.before_key[n_before] = key
+            n_before += 1
+        if n_after < limit:
+            lists.after_row[n_after] = row
+            lists.after_key[n_after] = key
+            lists.after_image[n_after] = -1
+            n_after += 1
+        at += 1
     return n_before, n_after
 
 

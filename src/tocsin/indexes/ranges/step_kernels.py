@@ -29,12 +29,13 @@ N_AFFECTED = 2
 N_OUT = 3
 N_RANKED = 4
 IS_OPEN = 5
-CURSOR_SIZE = 6
+HAS_CHECKPOINTS = 6
+CURSOR_SIZE = 7
 
 #: Up to so many images are tested against all boxes at once; more are searched for, box by box.
 FEW_IMAGES = 12
 #: Boxes tested at a time, few enough for their bounds to stay in the cache from image to image.
-BLOCK = 1024
+BLOCK = 512
 
 
 class Boxes(NamedTuple):
@@ -44,8 +45,6 @@ class Boxes(NamedTuple):
     lo: Floats
     #: float64 (dimensions, capacity): highest value inside.
     hi: Floats
-    #: bool (capacity,): scratch.
-    hit: Bools
     #: int64 (capacity,): scratch; the boxes that hold an image of the step at hand, ascending.
     affected: Longs
 
@@ -161,36 +160,47 @@ def find_affected(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
         return 0
     if end - start > FEW_IMAGES:
         return find_by_search(boxes, n_boxes, images, step)
-    n_dimensions = boxes.lo.shape[0]
-    hit = boxes.hit
+    last = boxes.lo.shape[0] - 1
+    hit = np.empty(BLOCK, np.bool_)
     inside = np.empty(BLOCK, np.bool_)
     n_affected = 0
     for block in range(0, n_boxes, BLOCK):
         size = min(BLOCK, n_boxes - block)
-        block_hit = hit[block : block + size]
-        block_hit[:] = False
+        hit[:size] = False
+        n_hit = 0
         for image in range(start, end):
-            inside[:size] = True
-            for j in range(n_dimensions):
+            # From the last dimension on: in a ranking it is the one that most images fail.
+            x = images.value[image, last]
+            lo = boxes.lo[last, block : block + size]
+            hi = boxes.hi[last, block : block + size]
+            n_inside = 0
+            for i in range(size):
+                inside[i] = (lo[i] <= x) & (x <= hi[i])
+                n_inside += int(inside[i])
+            if n_inside == 0:
+                continue
+            n_hit += n_inside
+            for j in range(last):
                 x = images.value[image, j]
                 lo = boxes.lo[j, block : block + size]
                 hi = boxes.hi[j, block : block + size]
                 for i in range(size):
                     inside[i] = inside[i] & (lo[i] <= x) & (x <= hi[i])
             for i in range(size):
-                block_hit[i] = block_hit[i] | inside[i]
-        for i in range(size):
-            # Written always and kept if hit: no branch to mispredict.
-            boxes.affected[n_affected] = block + i
-            n_affected += int(block_hit[i])
+                hit[i] = hit[i] | inside[i]
+        if n_hit > 0:
+            for i in range(size):
+                # Written always and kept if hit: no branch to mispredict.
+                boxes.affected[n_affected] = block + i
+                n_affected += int(hit[i])
     return n_affected
 
 
 @kernel
 def mark_inside(
     boxes: Boxes, box: int, n_dimensions: int, ranking: Ranking, start: int, inside: Bools
-) -> None:
-    """Say of each ranked row from `start` on, as far as `inside` goes, whether it is in the box."""
+) -> int:
+    """Tell which ranked rows from `start` on, as far as `inside` goes, are in the box, and how many."""
     size = len(inside)
     inside[:] = True
     for j in range(n_dimensions):
@@ -199,6 +209,10 @@ def mark_inside(
         x = ranking.value[j, start : start + size]
         for i in range(size):
             inside[i] = inside[i] & (lo <= x[i]) & (x[i] <= hi)
+    n_inside = 0
+    for i in range(size):
+        n_inside += int(inside[i])
+    return n_inside
 
 
 @kernel

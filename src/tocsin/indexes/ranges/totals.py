@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints, Longs, RowDelta
 from tocsin.indexes.ranges.bounds import Bounds
 from tocsin.indexes.ranges.changes import empty_buffer, new_cursor, run_reporting
 from tocsin.indexes.ranges.images import build_images, widened
 from tocsin.indexes.ranges.rows import RankedRows
 from tocsin.indexes.ranges.step_kernels import N_RANKED
-from tocsin.indexes.ranges.totals_kernels import AVG, COUNT, SUM, list_totals, report_totals
+from tocsin.indexes.ranges.totals_kernels import AVG, COUNT, SPACING, SUM, list_totals, report_totals
 from tocsin.indexes.shared.exact_sum_kernels import SUM_SIZE
 
 _FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
@@ -47,7 +47,8 @@ class TotalScan:
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Cost of a step: images × subscriptions × dimensions, and for each answer that changes, a pass
-        over the rows within its first range; COUNT in one dimension takes two searches instead."""
+        over the rows within its first range. In one dimension COUNT takes two searches instead, and the
+        others a pass over few rows, after one over all."""
         images = build_images(
             delta,
             widened(delta.before, self._dimensions),
@@ -57,6 +58,7 @@ class TotalScan:
         )
         rows = self._rows
         rows.reserve(images)
+        checkpoints = self._new_checkpoints()
         cursor = new_cursor()
         cursor[N_RANKED] = rows.n_ranked
         changes = run_reporting(
@@ -68,6 +70,7 @@ class TotalScan:
                 rows.ranking,
                 images,
                 self._function,
+                checkpoints,
                 self._total,
                 self._change,
                 out,
@@ -91,6 +94,7 @@ class TotalScan:
             0,
             slots.astype(np.int64),
             self._function,
+            self._new_checkpoints(),
             self._total,
             out,
         )
@@ -110,6 +114,10 @@ class TotalScan:
     def check_invariants(self) -> None:
         self._bounds.check_invariants()
         self._rows.check_invariants()
+
+    def _new_checkpoints(self) -> Longs:
+        """Scratch for the kernels: sums over the first ranks, one every SPACING."""
+        return np.empty((len(self._rows.ranking.order) // SPACING + 1, SUM_SIZE), np.int64)
 
     def explain(self) -> str:
         return f"range {self._name} scan, {self._dimensions} dimensions: tests every box, adds up its rows"

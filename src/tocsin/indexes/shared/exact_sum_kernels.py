@@ -80,10 +80,11 @@ def add_value(total: Longs, value: float, sign: int) -> None:
 
 
 @kernel
-def add_total(total: Longs, other: Longs) -> None:
-    """Add all that `other` holds."""
-    for i in range(SUM_SIZE):
-        total[i] += other[i]
+def add_total(total: Longs, other: Longs, sign: int) -> None:
+    """Add all that `other` holds if `sign` is 1, take it out if it is -1."""
+    for i in range(PENDING):
+        total[i] += sign * other[i]
+    total[PENDING] += other[PENDING]
     if total[PENDING] >= MOST_PENDING:
         carry_limbs(total)
 

@@ -165,15 +165,9 @@ def find_changes(
                         subscriptions.theta, at, width, scratch.stack, score,
                     )  # fmt: skip
                     mark_scores(
-                        score,
-                        n_rows,
-                        stride,
-                        subscriptions.score_lo,
-                        subscriptions.score_hi,
-                        at,
-                        width,
-                        inside,
-                    )
+                        score, n_rows, stride,
+                        subscriptions.score_lo, subscriptions.score_hi, at, width, inside,
+                    )  # fmt: skip
             # Most subscriptions see nothing of a step: the call that writes is for those that do.
             mark_reached(
                 scratch.inside_before, scratch.inside_after, n_rows, stride,

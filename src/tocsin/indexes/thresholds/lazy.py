@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import MATURE, VALUE, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
 from tocsin.indexes.thresholds.lazy_cells import LONGEST_BATCH, Cells
@@ -22,7 +22,6 @@ from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
     CLOCK,
     DUE,
-    GRIDDED,
     GROUP,
     IN_CELLS,
     LARGEST,
@@ -213,9 +212,7 @@ class LazyThresholds:
         boxes, log = self._boxes, self._log.columns
         n_new = boxes.n_members + len(members.slots)
         in_cells = self._cells.n_members if self._cells is not None else 0
-        if self._axes == 1 and n_new >= max(FEWEST_IN_CELLS, in_cells // 8):
-            self._rebuild(members)
-        elif len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
+        if (self._axes == 1 and n_new >= max(FEWEST_IN_CELLS, in_cells // 8)) or len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
             self._rebuild(members)
         else:
             boxes.add(members, self._slots, log)
@@ -227,6 +224,7 @@ class LazyThresholds:
             everyone = everyone.joined(self._cells.members())
         if members is not None:
             everyone = everyone.joined(members)
+            everyone = everyone.take(everyone.order())
         self._boxes, self._cells = Boxes(self._axes, GROUP), None
         if self._axes == 1 and len(everyone.slots) >= FEWEST_IN_CELLS:
             self._cells = Cells(everyone, self._slots, int(self._log.state[CLOCK]))

@@ -110,6 +110,15 @@ def grid_weight(boxes: BoxColumns, group: int) -> int:
 
 
 @kernel
+def grid_weights(boxes: BoxColumns, n_groups: int) -> Longs:
+    """`grid_weight` of the first groups, since the log began."""
+    weights = np.empty(n_groups, np.int64)
+    for group in range(n_groups):
+        weights[group] = grid_weight(boxes, group)
+    return weights
+
+
+@kernel
 def add_saturated(one: int, other: int) -> int:
     """The sum of two that are not negative, or the largest int64."""
     return one + other if one <= LARGEST - other else LARGEST

@@ -11,6 +11,7 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
     SPAN_BITS,
     UNREACHABLE,
     CellColumns,
+    Crossings,
     RangeColumns,
     Wavelet,
     absorb_events,
@@ -19,13 +20,13 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
     find_cells,
     find_matured,
     fit_groups,
-    report_matured,
+    prepare_crossings,
+    report_crossings,
     weigh_places,
 )
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
     BATCH,
-    CLOCK,
     GROUP,
     IN_CELLS,
     LARGEST,
@@ -48,8 +49,7 @@ class Cells:
     """
 
     def __init__(self, members: Members, slots: SlotColumns, clock: int) -> None:
-        """Cost: n log n."""
-        members = members.take(members.order())
+        """Members should come in their `order`. Cost: n log n."""
         count = len(members.slots)
         low, above = members.low[0], np.nextafter(members.high[0], np.inf)
         is_endless = members.high[0] == np.inf
@@ -75,7 +75,7 @@ class Cells:
         ranges.mark[:count] = members.need
         ranges.slot[:count] = members.slots
         slots.place[members.slots] = np.arange(IN_CELLS, IN_CELLS + count, dtype=np.int32)
-        fit_groups(self.cells, ranges, clock, 0, self.n_groups)
+        fit_groups(self.cells, ranges, clock, self.n_groups)
         self._event_cells = np.empty(LONGEST_BATCH, np.int32)
 
     @property
@@ -102,21 +102,24 @@ class Cells:
         state = log.state
         first = int(state[ABSORBED])
         absorb_events(self.cells, log, self._event_cells)
-        places = np.empty(self.n_members, np.int32)
-        places = places[: find_matured(self.cells, self.ranges, log, self.n_groups, places)]
-        if len(places) == 0:
+        places, held = np.empty(self.n_members, np.int32), np.empty(self.n_members, np.int64)
+        count = find_matured(self.cells, self.ranges, log, self.n_groups, places, held)
+        if count == 0:
             return
+        places = places[:count].copy()
         # Who has matured was not due before this batch, so it is among the batch's events that it did.
         begin = max(int(state[BATCH]), first)
         event_cells = self._event_cells[begin - first : int(state[LENGTH]) - first]
         wavelet = _wavelet(event_cells, log.weights[begin : int(state[LENGTH])])
-        before = int(report.rows.n_rows[0])
-        report.fill(
-            lambda done, rows: report_matured(self.cells, self.ranges, slots, log, wavelet, places, done, rows),
-            len(places),
-        )
-        matured = report.rows.subscription[before : report.rows.n_rows[0]]
-        self.n_members -= int(np.count_nonzero(~slots.is_repeating[matured]))
+        crossings = _crossings(places, held[:count].copy())
+        prepare_crossings(self.ranges, slots, wavelet, crossings)
+        self.n_members -= int(np.count_nonzero(~slots.is_repeating[self.ranges.slot[places]]))
+        n_crossings = len(places)
+        while n_crossings:
+            report.reserve(n_crossings)
+            n_crossings = report_crossings(
+                self.ranges, slots, log, wavelet, crossings, n_crossings, report.rows
+            )
 
     def missing(self, places: Ints) -> Longs:
         """What these members still need, of the events absorbed. Cost: linear in their number."""
@@ -144,7 +147,7 @@ class Cells:
         self.ranges.mark[places] = self.missing(places)
         for column in self.cells[3:]:
             column[:] = 0
-        fit_groups(self.cells, self.ranges, 0, 0, self.n_groups)
+        fit_groups(self.cells, self.ranges, 0, self.n_groups)
 
 
 def _distinct(values: Floats) -> Floats:
@@ -170,16 +173,30 @@ def _empty_cells(edges: Floats) -> CellColumns:
         bucket_edges=np.zeros(buckets + 1, np.int32),
         bucket_scale=np.array([floor, per_unit if np.isfinite(per_unit) else 1.0]),
         weights=np.zeros(blocks << BLOCK_BITS, np.int64),
-        sums=np.zeros(blocks << BLOCK_BITS, np.int64),
         block_weights=np.zeros(blocks, np.int64),
         block_sums=np.zeros(blocks, np.int64),
         span_weights=np.zeros(spans, np.int64),
         span_sums=np.zeros(spans, np.int64),
-        block_dirty=np.zeros(blocks, np.uint8),
-        span_dirty=np.zeros(spans, np.uint8),
+        span_summed=np.zeros(spans, np.int64),
     )
     fill_buckets(cells)
     return cells
+
+
+def _crossings(places: Ints, held: Longs) -> Crossings:
+    """The members at these places, before they are prepared."""
+    ints, longs = ((np.empty((count, len(places)), dtype)) for count, dtype in ((3, np.int32), (4, np.int64)))
+    return Crossings(
+        place=places,
+        begin=ints[0],
+        end=ints[1],
+        total=held,
+        spent=longs[0],
+        need=longs[1],
+        reached=longs[2],
+        event=ints[2],
+        before=longs[3],
+    )
 
 
 def _wavelet(event_cells: Ints, weights: Longs) -> Wavelet:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
@@ -28,10 +28,8 @@ from tocsin.indexes.thresholds.lazy_columns import (
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
 #: Bits of a cell's number that tell its place in its block, and of a block's that tell its place in its span.
-BLOCK_BITS = 8
-SPAN_BITS = 6
-BLOCK = 1 << BLOCK_BITS
-SPAN = 1 << SPAN_BITS
+BLOCK_BITS = 5
+SPAN_BITS = 7
 #: Edges that are compared with a value without a branch.
 AHEAD = 4
 #: Groups whose due times are compared at a time.
@@ -49,21 +47,18 @@ class CellColumns(NamedTuple):
     bucket_edges: Ints
     #: float64 (2,): where buckets begin, and how many there are to a unit of length.
     bucket_scale: Floats
-    #: int64 (blocks * BLOCK,): weight counted, by cell.
+    #: int64 (blocks << BLOCK_BITS,): weight counted, by cell.
     weights: Longs
-    #: int64 (blocks * BLOCK,): sum of the weights before the cell in its block, unless the block is dirty.
-    sums: Longs
     #: int64 (blocks,): weight counted, by block.
     block_weights: Longs
-    #: int64 (blocks,): sum of the weights before the block in its span, unless the span is dirty.
+    #: int64 (blocks,): sum of the weights before the block in its span, unless stale.
     block_sums: Longs
     #: int64 (spans,): weight counted, by span.
     span_weights: Longs
     #: int64 (spans,): sum of the weights before the span, as of the last `sum_spans`.
     span_sums: Longs
-    #: uint8 (blocks,), (spans,): something was counted there since its sums were made.
-    block_dirty: Bytes
-    span_dirty: Bytes
+    #: int64 (spans,): the span's weight when the sums over its blocks were made; if it has changed, they are stale.
+    span_summed: Longs
 
 
 class RangeColumns(NamedTuple):
@@ -85,6 +80,26 @@ class RangeColumns(NamedTuple):
     base: Longs
     #: int64 (groups,): the clock before which no member can mature.
     due: Longs
+
+
+class Crossings(NamedTuple):
+    """Members that have matured, on the way to where."""
+
+    #: int32 (members,): their places.
+    place: Ints
+    #: int32 (members,): what they hold of the batch, from the first event by cell to the one beyond the last.
+    begin: Ints
+    end: Ints
+    #: int64 (members,): what that weighs, and how much of it has been spent on maturing already.
+    total: Longs
+    spent: Longs
+    #: int64 (members,): weight missing when `spent` was, and weight there.
+    need: Longs
+    reached: Longs
+    #: int32 (members,): the event at which the need is met.
+    event: Ints
+    #: int64 (members,): what the member holds of the batch up to and without that event.
+    before: Longs
 
 
 class Wavelet(NamedTuple):
@@ -171,16 +186,12 @@ def absorb_events(cells: CellColumns, log: LogColumns, out_cells: Ints) -> None:
     first, last = log.state[ABSORBED], log.state[LENGTH]
     find_cells(cells, log.values[0, first:last], out_cells)
     weights, block_weights, span_weights = cells.weights, cells.block_weights, cells.span_weights
-    block_dirty, span_dirty, log_weights = cells.block_dirty, cells.span_dirty, log.weights
-    for event in range(first, last):
-        cell, weight = out_cells[event - first], log_weights[event]
-        block = cell >> BLOCK_BITS
-        span = block >> SPAN_BITS
+    log_weights = log.weights[first:last]
+    for event in range(last - first):
+        cell, weight = out_cells[event], log_weights[event]
         weights[cell] += weight
-        block_weights[block] += weight
-        span_weights[span] += weight
-        block_dirty[block] = 1
-        span_dirty[span] = 1
+        block_weights[cell >> BLOCK_BITS] += weight
+        span_weights[cell >> BLOCK_BITS + SPAN_BITS] += weight
     log.state[ABSORBED] = last
 
 
@@ -190,10 +201,11 @@ def sum_spans(cells: CellColumns) -> None:
     n_blocks = cells.block_weights.shape[0]
     total = 0
     for span in range(cells.span_weights.shape[0]):
+        weight = cells.span_weights[span]
         cells.span_sums[span] = total
-        total += cells.span_weights[span]
-        if cells.span_dirty[span]:
-            cells.span_dirty[span] = 0
+        total += weight
+        if cells.span_summed[span] != weight:
+            cells.span_summed[span] = weight
             part = 0
             for block in range(span << SPAN_BITS, min((span + 1) << SPAN_BITS, n_blocks)):
                 cells.block_sums[block] = part
@@ -201,16 +213,20 @@ def sum_spans(cells: CellColumns) -> None:
 
 
 @kernel
-def weight_before(cells: CellColumns, cell: int) -> int:
-    """Weight counted in all cells before this one. Call `sum_spans` first."""
-    block = cell >> BLOCK_BITS
-    if cells.block_dirty[block]:
-        cells.block_dirty[block] = 0
-        part = 0
-        for one in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS):
-            cells.sums[one] = part
-            part += cells.weights[one]
-    return cells.span_sums[block >> SPAN_BITS] + cells.block_sums[block] + cells.sums[cell]
+def weigh_ranges(cells: CellColumns, begins: Ints, ends: Ints, out_weights: Longs) -> None:
+    """Weight counted from each begin to each end. Call `sum_spans` first."""
+    weights, block_sums, span_sums = cells.weights, cells.block_sums, cells.span_sums
+    for index in range(begins.shape[0]):
+        begin, end = begins[index], ends[index]
+        block = end >> BLOCK_BITS
+        weight = block_sums[block] + span_sums[block >> SPAN_BITS]
+        for cell in range(block << BLOCK_BITS, end):
+            weight += weights[cell]
+        block = begin >> BLOCK_BITS
+        weight -= block_sums[block] + span_sums[block >> SPAN_BITS]
+        for cell in range(block << BLOCK_BITS, begin):
+            weight -= weights[cell]
+        out_weights[index] = weight
 
 
 @kernel
@@ -221,19 +237,29 @@ def add_saturated(one: int, other: int) -> int:
 
 @kernel
 def look_at_group(
-    cells: CellColumns, ranges: RangeColumns, clock: int, group: int, out_places: Ints, n_found: int
+    cells: CellColumns,
+    ranges: RangeColumns,
+    clock: int,
+    group: int,
+    held: Longs,
+    n_found: int,
+    out_places: Ints,
+    out_held: Longs,
 ) -> int:
     """List the members that have reached their mark, and work out when to look at the others again."""
+    first, last = group * GROUP, (group + 1) * GROUP
+    weigh_ranges(cells, ranges.begin[first:last], ranges.end[first:last], held)
+    slots, marks = ranges.slot[first:last], ranges.mark[first:last]
     slack = LARGEST
-    for place in range(group * GROUP, (group + 1) * GROUP):
-        if ranges.slot[place] < 0:
+    for member in range(GROUP):
+        if slots[member] < 0:
             continue
-        weight = weight_before(cells, ranges.end[place]) - weight_before(cells, ranges.begin[place])
-        if ranges.mark[place] <= np.uint64(weight):
-            out_places[n_found] = place
+        if marks[member] <= np.uint64(held[member]):
+            out_places[n_found] = first + member
+            out_held[n_found] = held[member]
             n_found += 1
         else:
-            slack = min(slack, np.int64(ranges.mark[place] - np.uint64(weight)))
+            slack = min(slack, np.int64(marks[member] - np.uint64(held[member])))
     ranges.slack[group] = slack
     ranges.due[group] = add_saturated(clock, slack)
     return n_found
@@ -241,57 +267,60 @@ def look_at_group(
 
 @kernel
 def find_matured(
-    cells: CellColumns, ranges: RangeColumns, log: LogColumns, n_groups: int, out_places: Ints
+    cells: CellColumns,
+    ranges: RangeColumns,
+    log: LogColumns,
+    n_groups: int,
+    out_places: Ints,
+    out_held: Longs,
 ) -> int:
-    """List the members that have reached their mark; how many they are."""
+    """List the members that have reached their mark, and the weight that they hold; how many they are."""
     sum_spans(cells)
-    clock = log.state[CLOCK]
+    clock, dues = log.state[CLOCK], ranges.due
+    held = np.empty(GROUP, np.int64)
     n_found = 0
     for first in range(0, n_groups, STRIDE):
         last = min(first + STRIDE, n_groups)
         n_due = 0
         for group in range(first, last):
-            n_due += ranges.due[group] <= clock
+            n_due += dues[group] <= clock
         if n_due == 0:
             continue
         for group in range(first, last):
-            if ranges.due[group] > clock:
+            if dues[group] > clock:
                 continue
-            cover = weight_before(cells, ranges.cover_end[group])
-            cover -= weight_before(cells, ranges.cover_begin[group])
-            weight = cover - ranges.base[group]
+            weigh_ranges(cells, ranges.cover_begin[group : group + 1], ranges.cover_end[group : group + 1], held)
+            weight = held[0] - ranges.base[group]
             if weight < ranges.slack[group]:
-                ranges.due[group] = add_saturated(clock, ranges.slack[group] - weight)
+                dues[group] = add_saturated(clock, ranges.slack[group] - weight)
             else:
-                ranges.base[group] = cover
-                n_found = look_at_group(cells, ranges, clock, group, out_places, n_found)
+                ranges.base[group] = held[0]
+                n_found = look_at_group(cells, ranges, clock, group, held, n_found, out_places, out_held)
     return n_found
 
 
 @kernel
-def fit_groups(cells: CellColumns, ranges: RangeColumns, clock: int, first: int, last: int) -> None:
-    """Make the groups from `first` to `last` what their members say. No mark may have been reached."""
+def fit_groups(cells: CellColumns, ranges: RangeColumns, clock: int, n_groups: int) -> None:
+    """Make all groups what their members say. No mark may have been reached."""
     sum_spans(cells)
+    held = np.empty(GROUP, np.int64)
     no_places = np.empty(0, np.int32)
-    for group in range(first, last):
+    for group in range(n_groups):
         begin, end = cells.weights.shape[0] - 1, 0
         for place in range(group * GROUP, (group + 1) * GROUP):
             if ranges.slot[place] >= 0:
-                begin = min(begin, ranges.begin[place])
-                end = max(end, ranges.end[place])
+                begin, end = min(begin, ranges.begin[place]), max(end, ranges.end[place])
         ranges.cover_begin[group], ranges.cover_end[group] = begin, max(begin, end)
-        ranges.base[group] = weight_before(cells, max(begin, end)) - weight_before(cells, begin)
-        look_at_group(cells, ranges, clock, group, no_places, 0)
+        weigh_ranges(cells, ranges.cover_begin[group : group + 1], ranges.cover_end[group : group + 1], held)
+        ranges.base[group] = held[0]
+        look_at_group(cells, ranges, clock, group, held, 0, no_places, held)
 
 
 @kernel
 def weigh_places(cells: CellColumns, ranges: RangeColumns, places: Ints, out_weights: Longs) -> None:
     """Weight between begin and end of each of these members."""
     sum_spans(cells)
-    for index in range(places.shape[0]):
-        place = places[index]
-        weight = weight_before(cells, ranges.end[place]) - weight_before(cells, ranges.begin[place])
-        out_weights[index] = weight
+    weigh_ranges(cells, ranges.begin[places], ranges.end[places], out_weights)
 
 
 @kernel
@@ -324,93 +353,109 @@ def build_wavelet(order: Ints, event_cells: Ints, weights: Longs, wavelet: Wavel
 
 
 @kernel
-def find_crossing(wavelet: Wavelet, begin: int, end: int, target: int) -> tuple[int, int]:
-    """The earliest event at which those from `begin` to `end` by cell weigh `target`.
-
-    The event's number, and what they weigh up to and without it. All of them weigh at least `target`.
-    """
-    n_levels, n_events = wavelet.zeros.shape[0], wavelet.cells.shape[0]
-    event, before = 0, 0
-    for level in range(n_levels):
-        weight = wavelet.zero_weights[level, end] - wavelet.zero_weights[level, begin]
-        zeros_begin, zeros_end = wavelet.zeros[level, begin], wavelet.zeros[level, end]
-        event <<= 1
-        if before + weight >= target:
-            begin, end = zeros_begin, zeros_end
-        else:
-            n_zeros = wavelet.zeros[level, n_events]
-            begin, end = n_zeros + begin - zeros_begin, n_zeros + end - zeros_end
-            before += weight
-            event += 1
-    return event, before
-
-
-@kernel
 def count_below(cells: Ints, cell: int) -> int:
     """How many of the ascending cells are below `cell`."""
-    low, high = 0, cells.shape[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if cells[middle] < cell:
-            low = middle + 1
-        else:
-            high = middle
+    low, size = 0, cells.shape[0]
+    while size > 0:
+        half = (size + 1) >> 1
+        low += half * (cells[low + half - 1] < cell)
+        size -= half
     return low
 
 
 @kernel
-def report_matured(
-    cells: CellColumns,
+def prepare_crossings(
+    ranges: RangeColumns, slots: SlotColumns, wavelet: Wavelet, crossings: Crossings
+) -> None:
+    """Work out what the members at `place` hold of the batch, and what they needed before it.
+
+    Their `total` comes as all that they hold, and becomes what they hold of the batch.
+    """
+    places, event_cells, event_weights = crossings.place, wavelet.cells, wavelet.weights
+    for index in range(places.shape[0]):
+        place, held = places[index], crossings.total[index]
+        begin = count_below(event_cells, ranges.begin[place])
+        end = count_below(event_cells, ranges.end[place])
+        total = event_weights[end] - event_weights[begin]
+        need = np.int64(ranges.mark[place] - np.uint64(held - total))
+        crossings.begin[index], crossings.end[index] = begin, end
+        crossings.total[index], crossings.spent[index] = total, 0
+        crossings.need[index] = need
+        crossings.reached[index] = max(slots.tau[ranges.slot[place]], 1) - need
+        # Should the member go on, it is from the weight that it holds now.
+        ranges.mark[place] = np.uint64(held)
+
+
+@kernel
+def find_crossings(wavelet: Wavelet, crossings: Crossings, n_crossings: int) -> None:
+    """Find the earliest event of the batch at which each of the first members' need is met.
+
+    All members go down the levels together: a level's rows stay in the cache, and nobody waits.
+    """
+    n_levels, n_events = wavelet.zeros.shape[0], wavelet.cells.shape[0]
+    spent, need, events, befores = crossings.spent, crossings.need, crossings.event, crossings.before
+    begins, ends = crossings.begin[:n_crossings].copy(), crossings.end[:n_crossings].copy()
+    events[:n_crossings] = 0
+    befores[:n_crossings] = 0
+    for level in range(n_levels):
+        zeros, zero_weights = wavelet.zeros[level], wavelet.zero_weights[level]
+        n_zeros = zeros[n_events]
+        for index in range(n_crossings):
+            begin, end = begins[index], ends[index]
+            zeros_begin, zeros_end = zeros[begin], zeros[end]
+            weight = zero_weights[end] - zero_weights[begin]
+            is_one = befores[index] + weight < spent[index] + need[index]
+            begins[index] = n_zeros + begin - zeros_begin if is_one else zeros_begin
+            ends[index] = n_zeros + end - zeros_end if is_one else zeros_end
+            befores[index] += weight * is_one
+            events[index] = 2 * events[index] + is_one
+
+
+@kernel
+def report_crossings(
     ranges: RangeColumns,
     slots: SlotColumns,
     log: LogColumns,
     wavelet: Wavelet,
-    places: Ints,
-    begin: int,
+    crossings: Crossings,
+    n_crossings: int,
     out: Maturities,
 ) -> int:
-    """Find where the members at `places` matured among the events just absorbed, and let them go on.
+    """Report the first members once each; those that mature again go first, and how many they are.
 
-    Works from `begin` on; the first that found `out` too full.
+    `out` has room for all of them.
     """
-    n_events = wavelet.cells.shape[0]
+    find_crossings(wavelet, crossings, n_crossings)
     clock = log.state[CLOCK]
-    first_event = log.state[ABSORBED] - n_events
-    for index in range(begin, places.shape[0]):
-        place = places[index]
-        slot = ranges.slot[place]
-        is_repeating = slots.is_repeating[slot]
-        if out.n_rows[0] + (n_events if is_repeating else 1) > out.step.shape[0]:
-            return index
-        goal = max(slots.tau[slot], 1)
-        held = weight_before(cells, ranges.end[place]) - weight_before(cells, ranges.begin[place])
-        low, high = count_below(wavelet.cells, ranges.begin[place]), count_below(wavelet.cells, ranges.end[place])
-        total = wavelet.weights[high] - wavelet.weights[low]
-        # Of the events just absorbed, so much was counted towards the present goal before them …
-        need = np.int64(ranges.mark[place] - np.uint64(held - total))
-        reached = goal - need
-        # … and so much of their weight has been spent on maturing.
-        spent = 0
-        while need <= total - spent:
-            event, before = find_crossing(wavelet, low, high, spent + need)
-            weight = log.weights[first_event + event]
-            row = out.n_rows[0]
-            out.step[row] = log.steps[first_event + event]
-            out.subscription[row] = slot
-            out.reached[row] = np.uint64(reached + before - spent) + np.uint64(weight)
-            out.n_rows[0] += 1
-            if not is_repeating:
-                slots.place[slot] = SILENT
-                slots.tau[slot] = add_saturated(reached + before - spent, weight)
-                ranges.slot[place] = -1
-                ranges.mark[place] = UNREACHABLE
-                break
-            spent = before + weight
-            need, reached = goal, 0
-        if is_repeating:
+    first_event = log.state[ABSORBED] - wavelet.cells.shape[0]
+    row, n_again = out.n_rows[0], 0
+    for index in range(n_crossings):
+        place, event = crossings.place[index], first_event + crossings.event[index]
+        slot, weight, before = ranges.slot[place], log.weights[event], crossings.before[index]
+        reached = crossings.reached[index] + before - crossings.spent[index]
+        out.step[row] = log.steps[event]
+        out.subscription[row] = slot
+        out.reached[row] = np.uint64(reached) + np.uint64(weight)
+        row += 1
+        if not slots.is_repeating[slot]:
+            slots.place[slot] = SILENT
+            slots.tau[slot] = add_saturated(reached, weight)
+            ranges.slot[place] = -1
+            ranges.mark[place] = UNREACHABLE
+            continue
+        need, spent = max(slots.tau[slot], 1), before + weight
+        total = crossings.total[index]
+        if need <= total - spent:
+            crossings.place[n_again] = place
+            crossings.begin[n_again], crossings.end[n_again] = crossings.begin[index], crossings.end[index]
+            crossings.total[n_again], crossings.spent[n_again] = total, spent
+            crossings.need[n_again], crossings.reached[n_again] = need, 0
+            n_again += 1
+        else:
             need -= total - spent
-            ranges.mark[place] = np.uint64(held) + np.uint64(need)
             group = place // GROUP
+            ranges.mark[place] += np.uint64(need)
             ranges.slack[group] = min(ranges.slack[group], need)
             ranges.due[group] = min(ranges.due[group], add_saturated(clock, need))
-    return places.shape[0]
+    out.n_rows[0] = row
+    return n_again

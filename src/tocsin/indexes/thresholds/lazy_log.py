@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Arrays, Floats, Longs
+from tocsin.indexes.contract import Arrays, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
     BATCH,
     GRIDDED,
-    LARGEST,
     LENGTH,
     STATE,
     LogColumns,
@@ -84,9 +82,10 @@ class Report:
             n_rows=np.zeros(1, np.int64),
         )
 
-    def grow(self) -> None:
-        """Make room for twice the rows."""
-        rows, room = self.rows, 2 * len(self.rows.step)
+    def reserve(self, count: int) -> None:
+        """Make room for `count` rows more."""
+        rows = self.rows
+        room = int(rows.n_rows[0]) + count
         self.rows = Maturities(
             grown(rows.step, room), grown(rows.subscription, room), grown(rows.reached, room), rows.n_rows
         )
@@ -95,5 +94,5 @@ class Report:
         """Call a kernel that works up to `end` and stops where there is no room, until it is through."""
         done = run(0, self.rows)
         while done < end:
-            self.grow()
+            self.reserve(2 * len(self.rows.step))
             done = run(done, self.rows)

@@ -124,7 +124,10 @@ class ThresholdScan:
         shown: dict[str, object] = {}
         if self._dimensions:
             shown |= {"lo": columns.low[:, slot].tolist(), "hi": columns.high[:, slot].tolist()}
-        return shown | {"tau": int(columns.tau[slot]) / self._scale, "repeat": bool(columns.is_repeating[slot])}
+        return shown | {
+            "tau": int(columns.tau[slot]) / self._scale,
+            "repeat": bool(columns.is_repeating[slot]),
+        }
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""

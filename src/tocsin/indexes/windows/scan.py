@@ -15,7 +15,7 @@ from tocsin.indexes.shared.programs import Program, tile_size
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import ChangeBuffer, column_wise, step_bounds, widened, writable
 from tocsin.indexes.windows import scan_kernels as kernels
-from tocsin.indexes.windows.scan_kernels import Entries, Pool, Ranking, Rows, Scratch, Subscriptions
+from tocsin.indexes.windows.scan_columns import Entries, Pool, Ranking, Rows, Scratch, Subscriptions
 
 
 class PreferenceScan:

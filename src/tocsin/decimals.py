@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-
-from tocsin.indexes.contract import Floats
+from numpy.typing import NDArray
 
 #: Whole numbers up to 2**53 and powers of ten up to 10**22 are exact as doubles, so one division rounds once.
 EXACT_WHOLE = 2**53
 EXACT_POWER = 22
 
 
-def doubles_of_decimals(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Floats:
+def doubles_of_decimals(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     """The nearest double of each decimal, NaN for null. Cost: linear."""
     if isinstance(values, pa.ChunkedArray):
         parts = [doubles_of_decimals(chunk) for chunk in values.chunks]

@@ -1,0 +1,84 @@
+"""Standing queries as a streaming frame: sources in, changes out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tocsin.pipeline.jobs import Job
+from tocsin.pipeline.operator import (
+    CHANGES_DDL,
+    OUTPUT,
+    REJECTS_DDL,
+    ShardProcessor,
+    merge_matches,
+    unpack_outputs,
+)
+from tocsin.pipeline.shard import CHANGES, REJECTED
+from tocsin.pipeline.sharding import shard_keys
+from tocsin.pipeline.sources import packed_sources
+
+
+def standing_queries(
+    spark: SparkSession,
+    job: Job | Mapping[str, Any] | str | PathLike[str],
+    frames: Mapping[str, DataFrame] | None = None,
+) -> DataFrame:
+    """The changes of a job's standing queries, as a streaming frame for a query in append mode.
+
+    `job` is a job file, its content as a dict, or a `Job`. `frames` gives streaming frames for
+    sources by name; the others are read as the job says. The session must have been made by
+    `session`, or be set up as it does.
+    """
+    made = as_job(job)
+    return changes_of(packed_outputs(spark, made, dict(frames or {})), made)
+
+
+def as_job(job: Job | Mapping[str, Any] | str | PathLike[str]) -> Job:
+    """A job, from whatever describes it."""
+    if isinstance(job, Job):
+        return job
+    return Job.of(dict(job)) if isinstance(job, Mapping) else Job.read(job)
+
+
+def packed_outputs(spark: SparkSession, job: Job, frames: dict[str, DataFrame]) -> DataFrame:
+    """What the shards report, still packed: (kind, data)."""
+    shards = job.settings.shards
+    if int(str(spark.conf.get("spark.sql.shuffle.partitions"))) != shards:
+        spark.conf.set("spark.sql.shuffle.partitions", shards)
+    keys = tuple(shard_keys(shards))
+    name = hashlib.sha256(os.path.abspath(job.settings.checkpoint).encode()).hexdigest()[:16]
+    processor = ShardProcessor(job.shard_job(), keys, str(warm_folder()), name)
+    packed = packed_sources(spark, job, keys, frames)
+    return packed.groupBy("shard").transformWithStateInPandas(processor, OUTPUT, "append", "none")
+
+
+def changes_of(outputs: DataFrame, job: Job) -> DataFrame:
+    """The changes among packed outputs, as rows."""
+    packed = outputs.filter(outputs.kind == CHANGES).select("data")
+    changes = packed.mapInArrow(unpack_outputs, CHANGES_DDL)
+    top = job.shard_job().top
+    if top and job.settings.shards > 1:
+        merged = changes.repartition(job.settings.shards, "source", "seq")
+        changes = merged.mapInArrow(merge_matches(top), CHANGES_DDL)
+    return changes if job.sink.rows else changes.drop("row")
+
+
+def rejects_of(outputs: DataFrame) -> DataFrame:
+    """The rejected rows among packed outputs."""
+    packed = outputs.filter(outputs.kind == REJECTED).select("data")
+    return packed.mapInArrow(unpack_outputs, REJECTS_DDL)
+
+
+def warm_folder() -> Path:
+    """Where warm copies of shards lie: in memory if the machine has room for that, else on disk."""
+    memory = Path("/dev/shm")
+    base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    return base / f"tocsin-{os.getuid()}"

@@ -1,0 +1,64 @@
+"""Files through Spark's own file systems, for what the driver keeps: renames, markers, job descriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class Files:
+    """The few operations that the driver needs, on any file system that Spark reaches."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._jvm: Any = context._jvm
+        self._conf: Any = context._jsc.hadoopConfiguration()
+
+    def scheme(self, path: str) -> str:
+        """`file`, `hdfs`, `s3a`, …"""
+        return str(self._system(path).getUri().getScheme())
+
+    def full(self, path: str) -> str:
+        """The path with its scheme, absolute."""
+        return str(self._system(path).makeQualified(self._path(path)).toString())
+
+    def exists(self, path: str) -> bool:
+        return bool(self._system(path).exists(self._path(path)))
+
+    def make_folder(self, path: str) -> None:
+        if not self._system(path).mkdirs(self._path(path)):
+            raise OSError(f"cannot make the folder {path}")
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder; the target must not be there."""
+        if not self._system(source).rename(self._path(source), self._path(target)):
+            raise OSError(f"cannot move {source} to {target}")
+
+    def delete(self, path: str) -> None:
+        self._system(path).delete(self._path(path), True)
+
+    def read_text(self, path: str) -> str:
+        stream = self._system(path).open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Written aside and moved, so that nobody sees half of it."""
+        aside = f"{path}.writing"
+        stream = self._system(path).create(self._path(aside), True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        if self.exists(path):
+            self.delete(path)
+        self.rename(aside, path)
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _system(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._conf)

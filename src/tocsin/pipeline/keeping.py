@@ -1,0 +1,131 @@
+"""How a shard lives in a state store: a snapshot in chunks, and a log of the input since.
+
+Pure logic over a small `Store`, so that the tests drive it without Spark.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from tocsin.errors import StateError
+from tocsin.pipeline.blobs import beginnings, pack, unpack
+from tocsin.pipeline.shard import Output, Shard, ShardJob
+from tocsin.pipeline.warm import Trail
+
+#: Grows when the state of the version before can no longer be read.
+FORMAT = 1
+#: A snapshot is cut into chunks of this many bytes.
+CHUNK = 4 << 20
+#: A log smaller than this is never worth a snapshot.
+SMALL_LOG = 8 << 20
+
+
+@dataclass
+class Meta:
+    """What the store says of a shard."""
+
+    format: int = FORMAT
+    token: str = ""
+    #: chunks of the snapshot, and their bytes
+    chunks: int = 0
+    snapshot_bytes: int = 0
+    #: parts of the log, and their bytes; a part is one blob, a batch may have several
+    parts: int = 0
+    log_bytes: int = 0
+    #: micro-batches applied
+    batches: int = 0
+
+
+class Store(Protocol):
+    """The state of one shard, as a state store holds it."""
+
+    def get_meta(self) -> Meta | None: ...
+    def put_meta(self, meta: Meta) -> None: ...
+    def get_part(self, kind: str, number: int) -> bytes: ...
+    def put_part(self, kind: str, number: int, data: bytes) -> None: ...
+    def drop_part(self, kind: str, number: int) -> None: ...
+
+
+class Keeper:
+    """Brings a shard back, applies one micro-batch, and makes the result durable."""
+
+    def __init__(self, job: ShardJob, number: int, store: Store, trail: Trail) -> None:
+        self._job = job
+        self._number = number
+        self._store = store
+        self._trail = trail
+
+    def run(self, inputs: list[bytes]) -> Iterator[Output]:
+        """Apply one micro-batch. The state is written when the last output has been taken."""
+        known = self._store.get_meta()
+        meta = known or Meta()
+        if meta.format != FORMAT:
+            raise StateError(f"shard state has format {meta.format}; this version reads format {FORMAT}")
+        shard = self._find(meta)
+        pending = shard.pending()
+        if pending:
+            # Logged as input, so that a replay begins them with this batch and not before.
+            inputs = [pack(beginnings(pending)), *inputs]
+        started = time.perf_counter()
+        yield from shard.apply([unpack(data) for data in inputs])
+        seconds = time.perf_counter() - started
+        before, meta.token = meta.token, uuid.uuid4().hex
+        meta.batches += 1
+        self._append(meta, inputs)
+        if meta.log_bytes > max(SMALL_LOG, meta.snapshot_bytes):
+            self._snapshot(meta, shard)
+        self._store.put_meta(meta)
+        self._trail.keep(meta.token, before, shard, inputs, seconds)
+
+    def _find(self, meta: Meta) -> Shard:
+        if not meta.token:
+            return Shard(self._job, self._number)
+        warm = self._trail.find(meta.token, _replay)
+        return warm if warm is not None else self._rebuild(meta)
+
+    def _rebuild(self, meta: Meta) -> Shard:
+        """The snapshot, then the log, batch by batch."""
+        shard = Shard(self._job, self._number)
+        if meta.chunks:
+            data = b"".join(self._store.get_part("snapshot", number) for number in range(meta.chunks))
+            shard = Shard.load(self._job, self._number, data)
+        batch: list[bytes] = []
+        current = -1
+        for number in range(meta.parts):
+            data = self._store.get_part("log", number)
+            of_batch = int.from_bytes(data[:8], "little")
+            if of_batch != current and batch:
+                _replay(shard, batch)
+                batch = []
+            current = of_batch
+            batch.append(data[8:])
+        if batch:
+            _replay(shard, batch)
+        return shard
+
+    def _append(self, meta: Meta, inputs: list[bytes]) -> None:
+        for data in inputs:
+            self._store.put_part("log", meta.parts, meta.batches.to_bytes(8, "little") + data)
+            meta.parts += 1
+            meta.log_bytes += len(data)
+
+    def _snapshot(self, meta: Meta, shard: Shard) -> None:
+        data = shard.save()
+        chunks = [data[begin : begin + CHUNK] for begin in range(0, len(data), CHUNK)]
+        for number, chunk in enumerate(chunks):
+            self._store.put_part("snapshot", number, chunk)
+        for number in range(len(chunks), meta.chunks):
+            self._store.drop_part("snapshot", number)
+        for number in range(meta.parts):
+            self._store.drop_part("log", number)
+        meta.chunks, meta.snapshot_bytes = len(chunks), len(data)
+        meta.parts = meta.log_bytes = 0
+
+
+def _replay(shard: Shard, inputs: list[bytes]) -> None:
+    for _ in shard.apply([unpack(data) for data in inputs]):
+        pass

@@ -1,0 +1,144 @@
+"""The stateful operator: one key a shard, its state a snapshot and a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from tocsin.errors import StateError
+from tocsin.pipeline.keeping import Keeper, Meta
+from tocsin.pipeline.shard import CHANGES, Output, ShardJob
+from tocsin.pipeline.warm import Trail
+
+#: What leaves the operator: packed tables, changes and rejects told apart by `kind`.
+OUTPUT = "kind string, data binary"
+CHANGES_DDL = (
+    "source string, subscription string, seq bigint, op string, key string, "
+    "score double, rank int, row string"
+)
+REJECTS_DDL = "source string, path string, position bigint, reason string"
+
+#: Rows of the output that travel together.
+CHUNK = 1 << 18
+
+
+class SparkStore:
+    """The state of one shard in Spark's state store."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._meta = handle.getValueState("meta", "value string")
+        self._parts = {
+            kind: handle.getMapState(kind, "number int", "data binary") for kind in ("snapshot", "log")
+        }
+
+    def get_meta(self) -> Meta | None:
+        known = self._meta.get()
+        return Meta(**json.loads(known[0])) if known is not None else None
+
+    def put_meta(self, meta: Meta) -> None:
+        self._meta.update((json.dumps(asdict(meta)),))
+
+    def get_part(self, kind: str, number: int) -> bytes:
+        found = self._parts[kind].getValue((number,))
+        if found is None:
+            raise StateError(f"the state store has lost part {number} of a shard's {kind}")
+        return bytes(found[0])
+
+    def put_part(self, kind: str, number: int, data: bytes) -> None:
+        self._parts[kind].updateValue((number,), (data,))
+
+    def drop_part(self, kind: str, number: int) -> None:
+        self._parts[kind].removeKey((number,))
+
+
+class ShardProcessor(StatefulProcessor):
+    """Hands a micro-batch to its shard. Everything that decides anything is in `Keeper` and `Shard`."""
+
+    def __init__(self, job: ShardJob, keys: tuple[int, ...], folder: str, name: str) -> None:
+        self._job = job
+        self._keys = keys
+        self._folder = folder
+        self._name = name
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._store = SparkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        number = self._keys.index(key[0])
+        # Spark hands over blobs in any order; the order of the log must not depend on it.
+        inputs = sorted(bytes(data) for frame in rows for data in frame["data"])
+        trail = Trail(Path(self._folder), self._name, self._job, number)
+        for output in Keeper(self._job, number, self._store, trail).run(inputs):
+            for begin in range(0, output.table.num_rows, CHUNK):
+                part = output._replace(table=output.table.slice(begin, CHUNK))
+                yield pd.DataFrame({"kind": [part.kind], "data": [_dump(part)]})
+
+    def close(self) -> None:
+        return
+
+
+def unpack_outputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Packed tables of one kind as rows."""
+    for batch in batches:
+        for data in batch.column("data"):
+            with pa.ipc.open_stream(data.as_buffer()) as reader:
+                yield from reader
+
+
+def merge_matches(top: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Keep the best matches of all shards; all changes of an event are in one partition."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = list(batches)
+        if not given:
+            return
+        table = pa.Table.from_batches(given)
+        is_match = pc.equal(table.column("op"), "match")
+        ranked = pc.and_(is_match, pc.is_in(table.column("source"), pa.array(list(top))))
+        yield from table.filter(pc.invert(ranked)).to_batches()
+        matches = table.filter(ranked).sort_by(
+            [
+                ("source", "ascending"),
+                ("seq", "ascending"),
+                ("score", "descending"),
+                ("subscription", "ascending"),
+            ]
+        )
+        if matches.num_rows == 0:
+            return
+        source = matches.column("source").to_numpy()
+        event = np.stack([np.unique(source, return_inverse=True)[1], matches.column("seq").to_numpy()])
+        starts = np.flatnonzero(np.r_[True, (np.diff(event) != 0).any(axis=0)])
+        sizes = np.diff(np.r_[starts, matches.num_rows])
+        rank = np.arange(matches.num_rows) - np.repeat(starts, sizes) + 1
+        best = rank <= np.array([top[name] for name in source])
+        place = matches.schema.get_field_index("rank")
+        ranks = matches.set_column(place, "rank", pa.array(rank, pa.int32()))
+        yield from ranks.filter(pa.array(best)).to_batches()
+
+    return run
+
+
+def _dump(output: Output) -> bytes:
+    table = output.table
+    if output.kind == CHANGES:
+        count = table.num_rows
+        if "row" not in table.column_names:
+            table = table.append_column("row", pa.nulls(count, pa.string()))
+        table = table.add_column(
+            0, "source", pa.array([output.source]).take(pa.array(np.zeros(count, np.int64)))
+        )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

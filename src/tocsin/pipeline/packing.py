@@ -1,0 +1,162 @@
+"""Sources, packed: each Arrow batch of a source becomes one binary row a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.arrow import one_array
+from tocsin.indexes.contract import Longs
+from tocsin.pipeline.blobs import PARAMETERS, POSITION, ROWS, Blob, pack, rejects
+from tocsin.pipeline.checking import check_rows, places_of
+from tocsin.pipeline.reading import FileRows, Unreadable, read_file, read_json
+from tocsin.pipeline.sharding import shards_of
+from tocsin.types import ColumnType
+
+PACKED = "shard int, data binary"
+
+Batches = Iterable[pa.RecordBatch]
+Packer = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+#: Rows of a blob at the most.
+MOST_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class RowsPacker:
+    """Packs rows of a table or a stream: every shard gets all of them."""
+
+    name: str
+    columns: Mapping[str, ColumnType]
+    #: columns that must not be null, and what they are for
+    required: Mapping[str, str]
+    keys: tuple[int, ...]
+
+    def pack(self, path: str, file: FileRows, positions: Longs | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of one file or partition. `positions` are their places, unless they are counted."""
+        checked = check_rows(file, self.columns, self.required)
+        where = checked.places if positions is None else positions[checked.places]
+        for begin in range(0, checked.rows.num_rows, MOST_ROWS):
+            rows = checked.rows.slice(begin, MOST_ROWS)
+            table = rows.append_column(POSITION, pa.array(where[begin : begin + MOST_ROWS]))
+            yield packed(pack(Blob(ROWS, self.name, path, table)), self.keys)
+        if checked.bad:
+            bad = checked.bad
+            if positions is not None:
+                bad = {int(positions[place]): reason for place, reason in bad.items()}
+            yield self.reject(path, bad)
+
+    def reject(self, path: str, bad: dict[int, str]) -> pa.RecordBatch:
+        """Rejected rows go to one shard."""
+        return packed(pack(rejects(self.name, path, bad)), self.keys[:1])
+
+
+@dataclass(frozen=True)
+class ParametersPacker:
+    """Packs parameters of a template: each row goes to the shard that keeps its id."""
+
+    #: the number of the subscription section
+    name: str
+    #: whether text that looks like a number is one
+    numbers: bool
+    keys: tuple[int, ...]
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
+
+    def pack(self, path: str, file: FileRows, positions: Longs | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of one file or partition."""
+        where = places_of(file)
+        bad = dict(file.bad)
+        if "id" not in file.columns:
+            yield self.reject(path, {-1: "the column 'id' is missing"})
+            return
+        columns = {name: self._value(name, array, file.is_text) for name, array in file.columns.items()}
+        ids = columns["id"].cast(pa.string())
+        missing = np.asarray(ids.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        bad.update(dict.fromkeys(where[missing].tolist(), "the id is null"))
+        where = where if positions is None else positions[where]
+        table = pa.table({**columns, "id": ids, POSITION: where}).filter(pa.array(~missing))
+        shards = shards_of(one_array(table.column("id")), len(self.keys))
+        for number, key in enumerate(self.keys):
+            mine = table.filter(pa.array(shards == number))
+            if mine.num_rows:
+                yield packed(pack(Blob(PARAMETERS, self.name, path, mine)), (key,))
+        if bad:
+            yield self.reject(path, bad)
+
+    def reject(self, path: str, bad: dict[int, str]) -> pa.RecordBatch:
+        """Rejected rows go to one shard."""
+        return packed(pack(rejects(f"subscriptions {self.name}", path, bad)), self.keys[:1])
+
+    def _value(self, name: str, array: pa.Array, is_text: bool) -> pa.Array:
+        if not is_text or not self.numbers or name in ("id", "_op"):
+            return array
+        looks = pc.match_substring_regex(array, r"^\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan)\s*$")
+        if not pc.any(looks).as_py():
+            return array
+        return pc.utf8_trim_whitespace(pc.if_else(looks, array, None)).cast(pa.float64())
+
+
+def pack_files(packer: RowsPacker | ParametersPacker, kind: str, options: Mapping[str, Any]) -> Packer:
+    """Takes paths; reads each file. One that cannot be read is one reject, at position -1."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                try:
+                    file = read_file(path, kind, options, packer.columns)
+                except Unreadable as failure:
+                    yield packer.reject(path, {-1: str(failure)})
+                    continue
+                yield from packer.pack(path, file)
+
+    return run
+
+
+def pack_kafka(packer: RowsPacker | ParametersPacker) -> Packer:
+    """Takes (topic, partition, offset, value); a value is a JSON object."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            partitions = table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+            for place in partitions:
+                same = pc.and_(
+                    pc.equal(table.column("topic"), place["topic"]),
+                    pc.equal(table.column("partition"), place["partition"]),
+                )
+                mine = table.filter(same)
+                lines = [
+                    (value or b"null").replace(b"\n", b" ") for value in mine.column("value").to_pylist()
+                ]
+                offsets = mine.column("offset").to_numpy()
+                file = read_json(b"\n".join(lines) + b"\n", packer.columns)
+                yield from packer.pack(f"{place['topic']}/{place['partition']}", file, offsets)
+
+    return run
+
+
+def pack_frame(packer: RowsPacker | ParametersPacker, partition: Callable[[], int]) -> Packer:
+    """Takes the columns as they are; rows are placed by partition and order."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in batches:
+            columns = {name: batch.column(name) for name in batch.schema.names}
+            positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
+            first += batch.num_rows
+            file = FileRows(columns, batch.num_rows, {}, False)
+            yield from packer.pack(f"partition {partition():05d}", file, positions)
+
+    return run
+
+
+def packed(data: bytes, keys: tuple[int, ...]) -> pa.RecordBatch:
+    """One row a shard, all with the same data."""
+    return pa.RecordBatch.from_pydict(
+        {"shard": pa.array(keys, pa.int32()), "data": pa.array([data] * len(keys))}
+    )

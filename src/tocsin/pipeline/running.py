@@ -1,0 +1,120 @@
+"""A job on Spark: the session it needs, what its checkpoint remembers of it, and the query."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from os import PathLike
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tocsin.pipeline.frames import as_job, packed_outputs
+from tocsin.pipeline.hadoop import Files
+from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.sinks import build_sink
+
+#: What the checkpoint remembers of the job that made it.
+DESCRIPTION = "tocsin.json"
+
+#: Plain `local[*]` does not retry a task whose Python worker died.
+DEFAULT_MASTER = "local[*,4]"
+
+_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def session(job: Job, *, master: str | None = None) -> SparkSession:
+    """A Spark session set up for standing queries. The job's `[spark]` settings come last."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(job.settings.name)
+    settings: dict[str, Any] = {
+        "spark.master": master or DEFAULT_MASTER,
+        "spark.sql.shuffle.partitions": job.settings.shards,
+        "spark.sql.streaming.stateStore.providerClass": _STORE,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        **job.spark,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def start(
+    job: Job | Mapping[str, Any] | str | PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    once: bool = False,
+    frames: Mapping[str, DataFrame] | None = None,
+    sink: Callable[[DataFrame, int], None] | None = None,
+) -> StreamingQuery:
+    """Start a job. `once` drains what is there and stops.
+
+    `frames` gives streaming frames for sources by name. `sink` is called with each batch's changes and
+    its number, instead of the job's `[sink]`.
+    """
+    made = as_job(job)
+    spark = spark or session(made, master=master)
+    owner = _remember(Files(spark), made)
+    target = build_sink(spark, made, owner, sink)
+    outputs = packed_outputs(spark, made, dict(frames or {}))
+    writer = outputs.writeStream.queryName(made.settings.name).foreachBatch(target.write)
+    writer = writer.option("checkpointLocation", made.settings.checkpoint)
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif made.settings.trigger:
+        writer = writer.trigger(processingTime=made.settings.trigger)
+    return writer.start()
+
+
+def _remember(files: Files, job: Job) -> str:
+    """Check the job against what its checkpoint remembers, and update that; the query's own id."""
+    path = f"{job.settings.checkpoint.rstrip('/')}/{DESCRIPTION}"
+    now = describe(job)
+    owner = uuid.uuid4().hex
+    if files.exists(path):
+        known = json.loads(files.read_text(path))
+        owner = known["query"]
+        _refuse_changes(known["job"], now, job.settings.checkpoint)
+    else:
+        files.make_folder(job.settings.checkpoint)
+    files.write_text(path, json.dumps({"query": owner, "job": now}, indent=2))
+    return owner
+
+
+def describe(job: Job) -> dict[str, Any]:
+    """What of a job must stay as it was for its state to stay valid."""
+    return {
+        "shards": job.settings.shards,
+        "sources": {name: asdict(declaration) for name, declaration in job.declarations.items()},
+        "subscriptions": [
+            {"sql": section.sql, "id": section.id, "params": section.params, "repeat": section.repeat}
+            for section in job.subscriptions
+        ],
+    }
+
+
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
+    advice = f"run it with a new checkpoint, which reads the sources from the start (now: {checkpoint})"
+    if before["shards"] != now["shards"]:
+        raise JobError(f"shards was {before['shards']} and is {now['shards']}; {advice}")
+    for name, declared in before["sources"].items():
+        if now["sources"].get(name) != declared:
+            what = "is gone" if name not in now["sources"] else "is declared differently"
+            raise JobError(f"{declared['kind']} {name!r} {what}; {advice}")
+    for number, section in enumerate(before["subscriptions"]):
+        if number >= len(now["subscriptions"]) or now["subscriptions"][number] != section:
+            raise JobError(
+                f"subscriptions {number} has changed (was: {section['sql']}); "
+                f"add new sections after the old ones, or {advice}"
+            )

@@ -1,0 +1,94 @@
+"""Streaming frames of a job's sources, packed for the shards."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from tocsin.language import Match
+from tocsin.pipeline.jobs import Job, Options, SourceSection, SubscriptionSection
+from tocsin.pipeline.packing import (
+    PACKED,
+    ParametersPacker,
+    RowsPacker,
+    pack_files,
+    pack_frame,
+    pack_kafka,
+)
+from tocsin.pipeline.reading import CSV_OPTIONS, FORMATS
+
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+
+
+def packed_sources(
+    spark: SparkSession, job: Job, keys: tuple[int, ...], frames: dict[str, DataFrame]
+) -> DataFrame:
+    """All sources and parameters of the job in one frame of (shard, data)."""
+    parts = []
+    for name, section in job.sources.items():
+        columns = job.schemas()[name].columns or {}
+        required = {column: role for column, role in ((section.key, "key"), (section.time, "time")) if column}
+        packer = RowsPacker(name, columns, required, keys)
+        if name in frames:
+            parts.append(_from_frame(frames[name], packer))
+        else:
+            parts.append(_read(spark, name, section, packer))
+    for number, (subscription, made) in enumerate(zip(job.subscriptions, job.plans(), strict=True)):
+        if subscription.params is not None:
+            numbers = not isinstance(made, Match)
+            parts.append(
+                _read(
+                    spark,
+                    f"subscriptions_{number}",
+                    subscription,
+                    ParametersPacker(str(number), numbers, keys),
+                )
+            )
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _read(
+    spark: SparkSession,
+    name: str,
+    section: SourceSection | SubscriptionSection,
+    packer: RowsPacker | ParametersPacker,
+) -> DataFrame:
+    path = section.params if isinstance(section, SubscriptionSection) else section.path
+    # A name lets a later version of the job add sources to the same checkpoint.
+    reader = spark.readStream.name("".join(c if c.isascii() and c.isalnum() else "_" for c in name))
+    if section.format in FORMATS:
+        mine, theirs = _split(section.options)
+        listing = reader.format("binaryFile").schema(_FILES).options(**theirs).load(path).select("path")
+        return listing.mapInArrow(pack_files(packer, section.format, mine), PACKED)
+    if section.format == "kafka":
+        records = reader.format("kafka").options(**_texts(section.options)).load()
+        records = records.select("topic", "partition", "offset", "value")
+        return records.mapInArrow(pack_kafka(packer), PACKED)
+    frame = reader.format(section.format).options(**_texts(section.options))
+    return _from_frame(frame.load(path) if path else frame.load(), packer)
+
+
+def _from_frame(frame: DataFrame, packer: RowsPacker | ParametersPacker) -> DataFrame:
+    names = [name for name in frame.columns if not packer.columns or name in packer.columns or name == "_op"]
+    return frame.select(*names).mapInArrow(pack_frame(packer, _partition), PACKED)
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def _split(options: Options) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options of the reader, and options of Spark's file source."""
+    mine = {name: value for name, value in options.items() if name in CSV_OPTIONS}
+    return mine, _texts({name: value for name, value in options.items() if name not in CSV_OPTIONS})
+
+
+def _texts(options: Options) -> dict[str, str]:
+    return {
+        name: json.dumps(value) if isinstance(value, bool) else str(value) for name, value in options.items()
+    }

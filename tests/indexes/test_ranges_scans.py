@@ -1,0 +1,141 @@
+"""Particular cases of the ranges room's scans, and what is promised of their kernels."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import INTERPRETED
+from tests.indexes.test_ranges_machines import Entry, build_delta, read_changes
+from tests.oracles.ranges import Change, Row
+from tocsin.indexes.contract import ChangeSet
+from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKScan
+
+NAN = math.nan
+ONE = np.zeros(1, np.int32)
+
+
+def everywhere(dimensions: int, k: int = 2) -> dict[str, np.ndarray]:
+    return {
+        "lo": np.full((1, dimensions), -math.inf),
+        "hi": np.full((1, dimensions), math.inf),
+        "k": np.full(1, k, np.int32),
+    }
+
+
+def step(*entries: tuple[int, Row | None, Row | None], touched: bool = False) -> Any:
+    width = next(len(row.values) for _, before, after in entries for row in (before, after) if row)
+    return build_delta([Entry(0, *entry, touched) for entry in entries], 1, width)
+
+
+def changes_of(changes: ChangeSet) -> list[Change]:
+    return [change for _, _, change in read_changes(changes)]
+
+
+def test_a_later_row_of_the_same_value_is_no_change_until_the_first_is_gone() -> None:
+    index = AggregateScan(0, function="max", capacity=2)
+    index.register(ONE, everywhere(0))
+    first, second = Row(0, (7.0,)), Row(1, (7.0,))
+    assert changes_of(index.apply(step((3, None, first)))) == [("value", 3, -1, 7.0, 0)]
+    assert not index.apply(step((1, None, second)))
+    assert changes_of(index.apply(step((3, first, None)))) == [("value", 1, -1, 7.0, 0)]
+    (gone,) = changes_of(index.apply(step((1, second, None))))
+    assert gone[:3] == ("value", -1, -1)
+    assert math.isnan(gone.score)
+
+
+def test_a_row_that_only_moves_in_rank_makes_no_change() -> None:
+    index = TopKScan(0, descending=False, capacity=2)
+    index.register(ONE, everywhere(0, k=3))
+    index.apply(step((0, None, Row(0, (1.0,))), (1, None, Row(1, (2.0,)))))
+    assert changes_of(index.apply(step((2, None, Row(2, (0.0,)))))) == [("enter", 2, -1, 0.0, 1)]
+
+
+def test_a_touched_row_is_told_even_if_its_score_stays() -> None:
+    index = TopKScan(0, descending=True, capacity=2)
+    index.register(ONE, everywhere(0))
+    row = Row(0, (1.0,))
+    index.apply(step((0, None, row)))
+    assert not index.apply(step((0, row, row)))
+    assert changes_of(index.apply(step((0, row, row), touched=True))) == [("update", 0, -1, 1.0, 1)]
+
+
+def test_sums_do_not_drift() -> None:
+    index = AggregateScan(0, function="sum", capacity=2)
+    index.register(ONE, everywhere(0))
+    index.apply(step((0, None, Row(0, (0.1,)))))
+    huge = Row(1, (1e308,))
+    index.apply(step((1, None, huge)))
+    assert changes_of(index.apply(step((1, huge, None)))) == [("value", -1, -1, 0.1, 0)]
+
+
+def test_a_value_goes_only_with_its_last_row() -> None:
+    index = DistinctScan(0, capacity=2)
+    index.register(ONE, everywhere(0))
+    first, second = Row(0, (4.0, 0.5)), Row(1, (4.0, 0.5))
+    assert changes_of(index.apply(step((0, None, first), (1, None, second)))) == [("enter", 4, -1, 0.5, 0)]
+    assert not index.apply(step((0, first, None)))
+    (gone,) = changes_of(index.apply(step((1, second, None))))
+    assert gone[:3] == ("leave", 4, -1)
+
+
+def test_null_joins_nothing() -> None:
+    index = JoinScan(0, 0, capacity=2)
+    index.register(ONE, everywhere(0))
+    index.apply(step((0, None, Row(0, (NAN,)))), 0)
+    assert not index.apply(step((0, None, Row(0, (NAN,)))), 1)
+    assert not index.result(ONE)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (TopKScan(2, descending=True), "top-k scan, 2 dimensions, descending"),
+        (AggregateScan(1, function="min"), "min scan"),
+        (AggregateScan(1, function="avg"), "avg scan"),
+        (DistinctScan(1), "distinct scan"),
+        (JoinScan(1, 2), "1 + 2 dimensions"),
+    ],
+)
+def test_explains_itself(index: Any, words: str) -> None:
+    assert words in index.explain()
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_kernels_have_one_signature() -> None:
+    """Whatever the dimensions, and however the inputs came, Python calls one compiled version."""
+    for dimensions in (0, 1, 2):
+        for index in (
+            TopKScan(dimensions, descending=True),
+            AggregateScan(dimensions, function="max"),
+            AggregateScan(dimensions, function="sum"),
+            DistinctScan(dimensions),
+        ):
+            width = dimensions + 1 + isinstance(index, DistinctScan)
+            index.register(ONE, everywhere(dimensions))
+            index.apply(step((0, None, Row(0, (0.0,) * width))))
+            slots = ONE.copy()
+            slots.flags.writeable = False
+            index.result(slots)
+        join = JoinScan(dimensions, 0)
+        join.register(ONE, everywhere(dimensions))
+        join.apply(step((0, None, Row(0, (0.0,) * (dimensions + 1)))), 0)
+        join.apply(step((0, None, Row(0, (0.0,)))), 1)
+        join.result(ONE)
+        restored = JoinScan(dimensions, 0)
+        restored.restore(join.arrays())
+        restored.result(ONE)
+    for module, names in {
+        "ranked": ("report_ranked", "list_ranked"),
+        "totals": ("report_totals", "list_totals"),
+        "distinct": ("report_distinct", "list_distinct"),
+        "joins": ("report_pairs", "list_pairs"),
+        "step": ("link_rows",),
+    }.items():
+        kernels = importlib.import_module(f"tocsin.indexes.ranges.{module}_kernels")
+        for name in names:
+            assert len(getattr(kernels, name).signatures) == 1, name

@@ -1,0 +1,145 @@
+"""A shard in a store: whatever is lost or repeated on the way, it answers as if nothing had happened."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pipeline.samples import JOB, job, packed, stocks, thresholds, told, trades
+from tocsin.errors import StateError
+from tocsin.pipeline import keeping, warm
+from tocsin.pipeline.keeping import Keeper, Meta
+from tocsin.pipeline.shard import ShardJob
+from tocsin.pipeline.warm import Trail
+
+Told = list[tuple[str, tuple[Any, ...]]]
+
+
+class DictStore:
+    """A state store in memory, with the commit and rollback of a real one."""
+
+    def __init__(self) -> None:
+        self.meta: Meta | None = None
+        self.parts: dict[tuple[str, int], bytes] = {}
+
+    def get_meta(self) -> Meta | None:
+        return copy.copy(self.meta)
+
+    def put_meta(self, meta: Meta) -> None:
+        self.meta = copy.copy(meta)
+
+    def get_part(self, kind: str, number: int) -> bytes:
+        return self.parts[kind, number]
+
+    def put_part(self, kind: str, number: int, data: bytes) -> None:
+        self.parts[kind, number] = data
+
+    def drop_part(self, kind: str, number: int) -> None:
+        del self.parts[kind, number]
+
+
+def keeper(shard_job: ShardJob, store: DictStore, folder: Path) -> Keeper:
+    return Keeper(shard_job, 0, store, Trail(folder, "test", shard_job, 0))
+
+
+def batches() -> list[list[bytes]]:
+    """Six micro-batches: parameters, rows of both sources, rejects, terminations."""
+    rows = [{"id": f"q{i}", "lo": float(i % 5), "hi": float(i % 5 + 2), "tau": 40.0 + i} for i in range(30)]
+    ends = [{"id": "q1", "lo": 0.0, "hi": 0.0, "tau": 1.0, "_op": "terminate"}]
+    bad = [{"id": "q2", "lo": 0.0, "hi": 1.0, "tau": 5.0}, {"id": "q99", "lo": 0.0, "hi": 1.0, "tau": -5.0}]
+    return [
+        packed([thresholds("a", rows, 0, 2), stocks("a", {"A": (10, 5), "B": (60, 1)})]),
+        packed([trades("b", [1, 2, 3], [10, 20, 30], [3, 1, 2]), trades("a", [2, 2], [5, 5], [1, 1])]),
+        packed([stocks("b", {"C": (20, 2), "D": (30, 9), "A": (70, 5)}), thresholds("b", bad, 0, 2)]),
+        packed([thresholds("c", ends, 0, 2), trades("c", [0, 1, 4], [50, 1, 9], [9, 8, 7])]),
+        packed([trades("d", [3, 3, 3, 2], [11, 12, 13, 14], [1, 2, 3, 4])]),
+        packed([stocks("c", {"B": (5, 0.5)}), trades("e", [4, 1], [70, 80], [1, 2])]),
+    ]
+
+
+def undisturbed(folder: Path, shard_job: ShardJob) -> list[Told]:
+    store = DictStore()
+    return [told(keeper(shard_job, store, folder).run(batch)) for batch in batches()]
+
+
+def test_a_batch_is_told_in_order(tmp_path: Path) -> None:
+    first, second, *_ = undisturbed(tmp_path, job().shard_job())
+    cheap = [row for kind, row in first if kind == "change" and row[0] == "cheap"]
+    assert cheap in ([], [("cheap", 0, "enter", "A", 5.0, 1, '{"symbol": "A", "per": 5.0}')])
+    # Rows go by `order_by`, then by file: 20 shares at 2 come before 10 at 1, after file a.
+    assert [row[1] for kind, row in second if kind == "change"] == sorted(
+        row[1] for kind, row in second if kind == "change"
+    )
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_failures_change_nothing(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    shard_job = job().shard_job()
+    expected = undisturbed(tmp_path_factory.mktemp("calm"), shard_job)
+    folder = tmp_path_factory.mktemp("warm")
+    warm._held.clear()
+    store = DictStore()
+    small = data.draw(st.sampled_from([1, 2000, 8 << 20]), label="log that is worth a snapshot")
+    dear = data.draw(st.sampled_from([1.0, 1e18]), label="bytes of state a second")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeping, "SMALL_LOG", small)
+        patch.setattr(keeping, "CHUNK", 1000)
+        patch.setattr(warm, "BYTES_PER_SECOND", dear)
+        for number, batch in enumerate(batches()):
+            event = data.draw(
+                st.sampled_from(["nothing", "other worker", "files lost", "task dies", "task dies at the end"]),
+                label=f"before batch {number}",
+            )
+            if event in ("other worker", "files lost"):
+                warm._held.clear()
+            if event == "files lost":
+                for path in folder.iterdir():
+                    path.unlink()
+            if event.startswith("task dies"):
+                failed = copy.deepcopy(store)
+                outputs = keeper(shard_job, failed, folder).run(batch)
+                next(outputs, None)
+                if event.endswith("end"):
+                    list(outputs)
+            assert told(keeper(shard_job, store, folder).run(batch)) == expected[number]
+
+
+def test_a_statement_that_is_added_begins_with_the_next_batch(tmp_path: Path) -> None:
+    before, after = job().shard_job(), job(
+        subscriptions=[
+            *JOB["subscriptions"],
+            *({"sql": "SELECT COUNT(*) FROM stocks", "id": f"all{i}"} for i in range(4)),
+        ]
+    ).shard_job()
+    given = batches()
+    store = DictStore()
+    for batch in given[:3]:
+        told(keeper(before, store, tmp_path).run(batch))
+    cold = copy.deepcopy(store)
+    warm_rows = told(keeper(after, store, tmp_path).run(given[3]))
+    begun = [row for _, row in warm_rows if row[0].startswith("all")]
+    assert begun
+    assert all(row[2:5] == ("value", None, 4.0) for row in begun)
+    warm._held.clear()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert told(keeper(after, cold, tmp_path).run(given[3])) == warm_rows
+    # And when the store is replayed later, they begin where they began.
+    warm._held.clear()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    rest = told(keeper(after, cold, tmp_path).run(given[5]))
+    assert not [row for _, row in rest if row[0].startswith("all")]
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    store = DictStore()
+    store.put_meta(Meta(format=99, token="x"))
+    with pytest.raises(StateError, match="format 99"):
+        list(keeper(job().shard_job(), store, tmp_path).run([]))

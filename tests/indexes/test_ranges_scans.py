@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tests.conftest import INTERPRETED
 from tests.indexes.test_ranges_machines import Entry, build_delta, read_changes
-from tests.oracles.ranges import Change, Row
+from tests.oracles.ranges import Change, Row, aggregate, value_changes
 from tocsin.indexes.contract import ChangeSet
 from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKScan
 
@@ -71,6 +72,39 @@ def test_sums_do_not_drift() -> None:
     huge = Row(1, (1e308,))
     index.apply(step((1, None, huge)))
     assert changes_of(index.apply(step((1, huge, None)))) == [("value", -1, -1, 0.1, 0)]
+
+
+@pytest.mark.parametrize("function", ["sum", "avg"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_over_many_rows(function: str, seed: int) -> None:
+    """Enough rows and boxes for checkpoints, and values that cancel by three hundred decimal places."""
+    source = random.Random(seed)
+    index = AggregateScan(1, function=function, capacity=2)
+    rows: dict[int, Row] = {}
+    boxes = [sorted((source.uniform(-1, 11), source.uniform(-1, 11))) for _ in range(12)] + [[3.0, 2.0]]
+    slots = np.arange(len(boxes), dtype=np.int32)
+    bounds = np.array(boxes)
+    index.register(slots, {"lo": bounds[:, :1].copy(), "hi": bounds[:, 1:].copy()})
+    answers = [aggregate(rows, [(lo, hi)], function) for lo, hi in boxes]
+    for _ in range(4):
+        entries = []
+        for slot in source.sample(range(300), 150):
+            values = (float(source.randrange(11)), source.choice([1e300, -1e300, 0.1, 1e-300, -0.25]))
+            after = None if slot in rows and source.random() < 0.2 else Row(slot, values)
+            entries.append(Entry(0, slot, rows.get(slot), after, False))
+            rows.pop(slot, None)
+            if after is not None:
+                rows[slot] = after
+        reported = read_changes(index.apply(build_delta(entries, 1, 2)))
+        before, answers = answers, [aggregate(rows, [(lo, hi)], function) for lo, hi in boxes]
+        expected = [
+            (0, slot, change)
+            for slot in range(len(boxes))
+            for change in value_changes(before[slot], answers[slot])
+        ]
+        assert repr(reported) == repr(expected)
+        listed = [change.score for change in changes_of(index.result(slots))]
+        assert repr(listed) == repr([value for _, value in answers])
 
 
 def test_a_value_goes_only_with_its_last_row() -> None:

@@ -1,6 +1,6 @@
 """Every threshold index keeps the room's contract: one machine and one suite over all of them.
 
-An index joins by one line in INDEXES and one machine of its own at the end.
+An index joins by one line in INDEXES.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.oracles.thresholds import Thresholds
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.thresholds import ThresholdScan, rivals_kernels, tracking_kernels, tracking_nests_kernels
-from tocsin.indexes.thresholds.lazy import LazyThresholds
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
 
@@ -51,7 +56,6 @@ Range: TypeAlias = tuple[float, float]
 
 INDEXES: dict[str, Make] = {
     "scan": ThresholdScan,
-    "lazy": LazyThresholds,
     "endpoint-trees": EndpointTrees,
     "interval-tree": IntervalTree,
     "segment-interval-tree": SegmentIntervalTree,
@@ -101,13 +105,15 @@ def apply(index: ThresholdIndex, events: list[Event], dimensions: int) -> list[t
 class RoomMachine(RuleBasedStateMachine):
     """Register, terminate and count in any order."""
 
-    make: Make
+    def __init__(self, make: Make) -> None:
+        super().__init__()
+        self.make = make
 
     @initialize(dimensions=st.integers(0, 3), scale=st.sampled_from([1, 3, 100, 2**20]))
     def start(self, dimensions: int, scale: int) -> None:
         self.dimensions = dimensions
         self.scale = scale
-        self.index = type(self).make(dimensions, scale, 2)
+        self.index = self.make(dimensions, scale, 2)
         self.oracle = Thresholds(scale)
 
     @rule(data=st.data(), slots=st.sets(SLOTS))
@@ -144,7 +150,7 @@ class RoomMachine(RuleBasedStateMachine):
     @rule()
     def save_and_restore(self) -> None:
         before = self.index.arrays()
-        self.index = type(self).make(self.dimensions, self.scale, 2)
+        self.index = self.make(self.dimensions, self.scale, 2)
         self.index.restore(before)
         after = self.index.arrays()
         assert before.keys() == after.keys()
@@ -164,6 +170,16 @@ class RoomMachine(RuleBasedStateMachine):
         reached, missing = self.index.progress(slots)
         assert reached.tolist() == [one.reached for one in counting.values()]
         assert missing.tolist() == [max(one.tau - one.reached, 0) for one in counting.values()]
+
+
+@every_index
+def test_any_order_of_operations(make: Make) -> None:
+    class Machine(RoomMachine):
+        def __init__(self) -> None:
+            super().__init__(make)
+
+    chosen = settings(max_examples=min(25, settings().max_examples), stateful_step_count=15)
+    run_state_machine_as_test(Machine, settings=chosen)
 
 
 @every_index
@@ -228,40 +244,6 @@ def test_nothing_registered_and_nothing_to_count(make: Make) -> None:
     assert not index.apply(np.ones((3, 2)), np.ones(3, np.int64))
     index.terminate(slots_of())
     assert "thresholds:" in index.explain()
-
-
-class ScanMachine(RoomMachine):
-    make = ThresholdScan
-
-
-class LazyMachine(RoomMachine):
-    make = LazyThresholds
-
-
-class EndpointTreesMachine(RoomMachine):
-    make = EndpointTrees
-
-
-class IntervalTreeMachine(RoomMachine):
-    make = IntervalTree
-
-
-class SegmentIntervalTreeMachine(RoomMachine):
-    make = SegmentIntervalTree
-
-
-class RTreeMachine(RoomMachine):
-    make = RTree
-
-
-TestScan = ScanMachine.TestCase
-TestLazy = LazyMachine.TestCase
-TestEndpointTrees = EndpointTreesMachine.TestCase
-TestIntervalTree = IntervalTreeMachine.TestCase
-TestSegmentIntervalTree = SegmentIntervalTreeMachine.TestCase
-TestRTree = RTreeMachine.TestCase
-for case in (TestScan, TestLazy, TestEndpointTrees, TestIntervalTree, TestSegmentIntervalTree, TestRTree):
-    case.settings = settings(max_examples=25, stateful_step_count=15)
 
 
 @pytest.mark.parametrize("kernels", [tracking_kernels, tracking_nests_kernels, rivals_kernels])

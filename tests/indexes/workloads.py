@@ -335,7 +335,12 @@ WORKLOADS: dict[str, Workload] = {
     "distinct": RowWorkload(
         lambda capacity: DistinctScan(1, capacity=capacity), BY_CODE, extra=_code
     ),
-    "join": RowWorkload(lambda capacity: JoinScan(1, 1, capacity=capacity), BY_AGE, (1, 1)),
+    "join": RowWorkload(
+        lambda capacity: JoinScan(1, 1, capacity=capacity),
+        BY_AGE,
+        (1, 1),
+        lambda random: (random.choice((-0.0, 0.0, 1.0, NAN)),),
+    ),
     "live rows": RowWorkload(lambda capacity: Members(2, None, capacity), BY_AGE, (2,), lambda random: ()),
     "score threshold": RowWorkload(
         lambda capacity: Members(1, _SUM, capacity), BY_AGE, extra=_two_columns, n_theta=1

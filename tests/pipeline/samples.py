@@ -93,6 +93,4 @@ def packed(blobs: Iterable[Blob]) -> list[bytes]:
 
 def told(outputs: Iterable[Output]) -> list[tuple[str, tuple[Any, ...]]]:
     """Outputs as plain rows, in order."""
-    return [
-        (output.kind, tuple(row.values())) for output in outputs for row in output.table.to_pylist()
-    ]
+    return [(output.kind, tuple(row.values())) for output in outputs for row in output.table.to_pylist()]

@@ -93,7 +93,9 @@ def test_failures_change_nothing(data: st.DataObject, tmp_path_factory: pytest.T
         patch.setattr(warm, "BYTES_PER_SECOND", dear)
         for number, batch in enumerate(batches()):
             event = data.draw(
-                st.sampled_from(["nothing", "other worker", "files lost", "task dies", "task dies at the end"]),
+                st.sampled_from(
+                    ["nothing", "other worker", "files lost", "task dies", "task dies at the end"]
+                ),
                 label=f"before batch {number}",
             )
             if event in ("other worker", "files lost"):
@@ -111,12 +113,15 @@ def test_failures_change_nothing(data: st.DataObject, tmp_path_factory: pytest.T
 
 
 def test_a_statement_that_is_added_begins_with_the_next_batch(tmp_path: Path) -> None:
-    before, after = job().shard_job(), job(
-        subscriptions=[
-            *JOB["subscriptions"],
-            *({"sql": "SELECT COUNT(*) FROM stocks", "id": f"all{i}"} for i in range(4)),
-        ]
-    ).shard_job()
+    before, after = (
+        job().shard_job(),
+        job(
+            subscriptions=[
+                *JOB["subscriptions"],
+                *({"sql": "SELECT COUNT(*) FROM stocks", "id": f"all{i}"} for i in range(4)),
+            ]
+        ).shard_job(),
+    )
     given = batches()
     store = DictStore()
     for batch in given[:3]:

@@ -14,6 +14,9 @@ from tocsin import __version__
 
 #: Subcommand, the module whose `main(arguments)` runs it, and its line of help.
 COMMANDS = {
+    "run": ("tocsin.cli.run", "run a job on Spark"),
+    "status": ("tocsin.cli.status", "show how a job is doing"),
+    "validate": ("tocsin.cli.validate", "check a job file without running it"),
     "watch": ("tocsin.cli.watch", "keep standing queries over files or standard input, print what changes"),
 }
 

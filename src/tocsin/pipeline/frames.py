@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tocsin.pipeline.jobs import Job
 from tocsin.pipeline.operator import (
     CHANGES_DDL,
+    FIGURES,
     OUTPUT,
     REJECTS_DDL,
     ShardProcessor,
@@ -75,6 +77,12 @@ def rejects_of(outputs: DataFrame) -> DataFrame:
     """The rejected rows among packed outputs."""
     packed = outputs.filter(outputs.kind == REJECTED).select("data")
     return packed.mapInArrow(unpack_outputs, REJECTS_DDL)
+
+
+def figures_of(outputs: DataFrame) -> list[dict[str, Any]]:
+    """What each shard says of a batch."""
+    rows = outputs.filter(outputs.kind == FIGURES).select("data").collect()
+    return [json.loads(bytes(row.data)) for row in rows]
 
 
 def warm_folder() -> Path:

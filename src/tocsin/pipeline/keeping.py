@@ -58,6 +58,8 @@ class Keeper:
         self._number = number
         self._store = store
         self._trail = trail
+        #: after `run`: what the batch was and what it cost
+        self.figures: dict[str, int | float | str] = {}
 
     def run(self, inputs: list[bytes]) -> Iterator[Output]:
         """Apply one micro-batch. The state is written when the last output has been taken."""
@@ -65,13 +67,17 @@ class Keeper:
         meta = known or Meta()
         if meta.format != FORMAT:
             raise StateError(f"shard state has format {meta.format}; this version reads format {FORMAT}")
-        shard = self._find(meta)
+        arrived = time.perf_counter()
+        shard, found = self._find(meta)
         pending = shard.pending()
         if pending:
             # Logged as input, so that a replay begins them with this batch and not before.
             inputs = [pack(beginnings(pending)), *inputs]
         started = time.perf_counter()
-        yield from shard.apply([unpack(data) for data in inputs])
+        counts = {"change": 0, "reject": 0}
+        for output in shard.apply([unpack(data) for data in inputs]):
+            counts[output.kind] += output.table.num_rows
+            yield output
         seconds = time.perf_counter() - started
         before, meta.token = meta.token, uuid.uuid4().hex
         meta.batches += 1
@@ -80,12 +86,26 @@ class Keeper:
             self._snapshot(meta, shard)
         self._store.put_meta(meta)
         self._trail.keep(meta.token, before, shard, inputs, seconds)
+        self.figures = {
+            "shard": self._number,
+            "subscriptions": len(shard.engine),
+            "rows": sum(shard.engine.counts(name)["rows"] for name in shard.engine.sources),
+            "changes": counts["change"],
+            "rejects": counts["reject"],
+            "found": found,
+            "find_seconds": started - arrived,
+            "apply_seconds": seconds,
+            "keep_seconds": time.perf_counter() - started - seconds,
+            "snapshot_bytes": meta.snapshot_bytes,
+            "log_bytes": meta.log_bytes,
+        }
 
-    def _find(self, meta: Meta) -> Shard:
+    def _find(self, meta: Meta) -> tuple[Shard, str]:
+        """The shard, and where it was: new, warm in this machine's memory, or in the store."""
         if not meta.token:
-            return Shard(self._job, self._number)
+            return Shard(self._job, self._number), "new"
         warm = self._trail.find(meta.token, _replay)
-        return warm if warm is not None else self._rebuild(meta)
+        return (warm, "warm") if warm is not None else (self._rebuild(meta), "store")
 
     def _rebuild(self, meta: Meta) -> Shard:
         """The snapshot, then the log, batch by batch."""

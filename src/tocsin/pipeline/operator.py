@@ -27,6 +27,9 @@ CHANGES_DDL = (
 )
 REJECTS_DDL = "source string, path string, position bigint, reason string"
 
+#: One row a shard and batch: what it was and what it cost, as JSON.
+FIGURES = "figures"
+
 #: Rows of the output that travel together.
 CHUNK = 1 << 18
 
@@ -77,10 +80,12 @@ class ShardProcessor(StatefulProcessor):
         # Spark hands over blobs in any order; the order of the log must not depend on it.
         inputs = sorted(bytes(data) for frame in rows for data in frame["data"])
         trail = Trail(Path(self._folder), self._name, self._job, number)
-        for output in Keeper(self._job, number, self._store, trail).run(inputs):
+        keeper = Keeper(self._job, number, self._store, trail)
+        for output in keeper.run(inputs):
             for begin in range(0, output.table.num_rows, CHUNK):
                 part = output._replace(table=output.table.slice(begin, CHUNK))
                 yield pd.DataFrame({"kind": [part.kind], "data": [_dump(part)]})
+        yield pd.DataFrame({"kind": [FIGURES], "data": [json.dumps(keeper.figures).encode()]})
 
     def close(self) -> None:
         return

@@ -14,9 +14,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tocsin.pipeline.frames import as_job, packed_outputs
+from tocsin.pipeline.frames import as_job, figures_of, packed_outputs
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.progress import Progress
 from tocsin.pipeline.sinks import build_sink
 
 #: What the checkpoint remembers of the job that made it.
@@ -68,7 +69,18 @@ def start(
     owner = _remember(Files(spark), made)
     target = build_sink(spark, made, owner, sink)
     outputs = packed_outputs(spark, made, dict(frames or {}))
-    writer = outputs.writeStream.queryName(made.settings.name).foreachBatch(target.write)
+    progress = Progress(Files(spark), made)
+
+    def deliver(batch: DataFrame, number: int) -> None:
+        # A sink reads a batch more than once; without this the operator would run each time.
+        kept = batch.persist()
+        try:
+            target.write(kept, number)
+            progress.note(number, figures_of(kept))
+        finally:
+            kept.unpersist()
+
+    writer = outputs.writeStream.queryName(made.settings.name).foreachBatch(deliver)
     writer = writer.option("checkpointLocation", made.settings.checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)

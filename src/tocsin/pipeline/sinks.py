@@ -21,7 +21,7 @@ MARKER = "_tocsin.json"
 
 
 class Sink(Protocol):
-    """Takes the packed outputs of one micro-batch."""
+    """Takes the packed outputs of one micro-batch, which are persisted: it may read them more than once."""
 
     def write(self, outputs: DataFrame, batch: int) -> None:
         """Make the batch visible, once: a batch that is there already is left as it is."""
@@ -43,15 +43,10 @@ class FileSink:
             self._claim(path, owner)
 
     def write(self, outputs: DataFrame, batch: int) -> None:
-        # Two folders are two actions; without this the operator would run for each of them.
-        outputs = outputs.persist()
-        try:
-            self._put(changes_of(outputs, self._job), self._changes, batch)
-            rejects = rejects_of(outputs)
-            if not rejects.isEmpty():
-                self._put(rejects, self._rejects, batch)
-        finally:
-            outputs.unpersist()
+        self._put(changes_of(outputs, self._job), self._changes, batch)
+        rejects = rejects_of(outputs)
+        if not rejects.isEmpty():
+            self._put(rejects, self._rejects, batch)
 
     def _put(self, frame: DataFrame, folder: str, batch: int) -> None:
         target = f"{folder}/batch={batch}"
@@ -71,8 +66,8 @@ class FileSink:
         scheme = self._files.scheme(path)
         if scheme not in RENAMING:
             raise JobError(
-                f"sink path {path!r}: a rename on {scheme!r} is not one step; a reader could see half a batch. "
-                "Write to a local disk, HDFS or Kafka"
+                f"sink path {path!r}: on {scheme!r} a reader could see half a batch, because a rename there "
+                "is not one step; write to a local disk, HDFS or Kafka"
             )
         self._files.make_folder(path)
         marker = f"{path}/{MARKER}"

@@ -67,10 +67,10 @@ class MatchScan:
             while not match_events(
                 self._store.columns, self._store.n_blocks, columns, self._tile, best, ids, out
             ):
-                out = _grown(out, size * (best or BLOCK))
+                out = _grown(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])
-        self._rows = n_rows + size * (best or BLOCK)
-        return _changes(out, n_rows, is_ordered=best > 0 or events.n_events == 1)
+        self._rows = n_rows + BLOCK * TILE
+        return _changes(out, n_rows, events.n_events, best > 0)
 
     def result(self, slots: Ints) -> ChangeSet:
         """Nothing: a stream without a window holds no rows."""
@@ -132,15 +132,13 @@ def _grown(out: Matches, more: int) -> Matches:
     )
 
 
-def _changes(out: Matches, n_rows: int, is_ordered: bool) -> ChangeSet:
+def _changes(out: Matches, n_rows: int, n_events: int, is_ranked: bool) -> ChangeSet:
     """The report as changes, each event's together."""
-    step, subscription, score, rank = (
-        out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows]
-    )  # fmt: skip
-    if not is_ordered:
-        # Within a tile the kernel goes block by block; by slot it is in order already.
-        order = np.argsort(step, kind="stable")
-        step, subscription, score, rank = step[order], subscription[order], score[order], rank[order]
+    step, subscription, score = out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows]
+    if not is_ranked and n_events > 1:
+        # Within a tile the kernel goes block by block. Small integers are sorted in linear time.
+        order = np.argsort(step.astype(np.min_scalar_type(n_events)), kind="stable")
+        step, subscription, score = step[order], subscription[order], score[order]
     return ChangeSet(
         step=step,
         subscription=subscription,
@@ -148,5 +146,5 @@ def _changes(out: Matches, n_rows: int, is_ordered: bool) -> ChangeSet:
         row=step,
         other=np.full(n_rows, -1, np.int32),
         score=score,
-        rank=rank,
+        rank=out.rank[:n_rows] if is_ranked else np.zeros(n_rows, np.int32),
     )

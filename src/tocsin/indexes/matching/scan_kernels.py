@@ -21,6 +21,7 @@ from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_na
 
 Singles: TypeAlias = NDArray[np.float32]
 Words: TypeAlias = NDArray[np.uint64]
+Records: TypeAlias = NDArray[np.void]
 
 #: Slots of a block: a multiple of the bytes of a word.
 BLOCK = 512
@@ -38,7 +39,6 @@ PREFIX_BYTES = 6
 #: Places in a bound.
 LOW = 0
 HIGH = 1
-WEIGHT = 2
 
 #: Kinds of values, which do not compare with each other; and how many there are.
 NUMBER = 1
@@ -64,8 +64,23 @@ BLOCK_IN_HAND = 1
 N_ROWS = 2
 
 
+# Records, not a column a field: what passes the filters is read as a whole and from anywhere, so that a
+# row in one place costs one miss of the cache where five columns cost five.
+
+#: A slot: first of its predicates, and how many; -1 where the slot is free.
+SLOT = np.dtype([("start", np.int32), ("count", np.int32)])
+#: A predicate: its bounds and weight; attribute and kind; which test, -1 for a RANGE.
+PREDICATE = np.dtype(
+    [("low", np.float64), ("high", np.float64), ("weight", np.float64), ("key", np.int32), ("test", np.int32)]
+)
+#: A test: ONE_OF … TEXT_BETWEEN; first of its operands, and how many.
+TEST = np.dtype([("kind", np.int32), ("start", np.int32), ("count", np.int32)])
+#: An operand: a number, or a text's first bytes, and where in the heap the text lies.
+OPERAND = np.dtype([("value", np.float64), ("start", np.int64), ("length", np.int64)])
+
+
 class MatchColumns(NamedTuple):
-    """All subscriptions by slot, their predicates in rows of their own, then tests and operands of these."""
+    """All subscriptions by slot, their predicates, the tests of these, and the operands of those."""
 
     #: float32 (blocks, FILTERS, 2, BLOCK): bounds of the first predicates, LOW rounded down and HIGH up;
     #: the first LOW is NaN where the slot is free.
@@ -74,27 +89,11 @@ class MatchColumns(NamedTuple):
     filter_key: Ints
     #: int32 (blocks, FILTERS): the key that all slots in use share, MIXED, or UNKNOWN after a change.
     block_key: Ints
-    #: int32 (slots,): first of the slot's predicates.
-    slot_start: Ints
-    #: int32 (slots,): how many predicates; -1 where the slot is free.
-    slot_count: Ints
-    #: int32 (predicates,): attribute and kind.
-    predicate_key: Ints
-    #: int32 (predicates,): which test; -1 for a RANGE.
-    predicate_test: Ints
-    #: float64 (predicates, 3): LOW, HIGH and WEIGHT.
-    predicate_bound: Floats
-    #: int8 (tests,): ONE_OF … TEXT_BETWEEN.
-    test_kind: Ops
-    #: int32 (tests,): first of the operands, and how many.
-    test_start: Ints
-    test_count: Ints
-    #: float64 (operands,): a number, or a text's first bytes.
-    operand_value: Floats
-    #: int64 (operands,): where a text begins in `heap`.
-    operand_start: Longs
-    #: int32 (operands,): bytes of a text.
-    operand_length: Ints
+    #: SLOT, PREDICATE, TEST and OPERAND, each pointing at a run of the next.
+    slots: Records
+    predicates: Records
+    tests: Records
+    operands: Records
     #: uint8: the texts of all operands.
     heap: Bytes
 
@@ -131,26 +130,6 @@ class Tile(NamedTuple):
     best_count: Longs
 
 
-class Hits(NamedTuple):
-    """The slots of one block that an event may match."""
-
-    #: uint8 (BLOCK,): 1 where the filters are met so far; and the same bytes, WORD at a time.
-    is_met: Bytes
-    words: Words
-    #: int64 (BLOCK,) and float64 (BLOCK,): the slots that remain, and their scores.
-    slot: Longs
-    score: Floats
-
-
-class Operands(NamedTuple):
-    """The operand columns alone: a call that takes few arrays is a cheap one."""
-
-    value: Floats
-    start: Longs
-    length: Ints
-    heap: Bytes
-
-
 class Value(NamedTuple):
     """One event's value of one attribute."""
 
@@ -177,6 +156,7 @@ class Matches(NamedTuple):
     step: Ints
     subscription: Ints
     score: Floats
+    #: int32: written where the best are asked for
     rank: Ints
     #: int64 (3,): first event of the tile in hand, first block not yet done in it, rows written.
     progress: Longs
@@ -201,40 +181,43 @@ def read_prefixes(heap: Bytes, starts: Longs, lengths: Ints, out_prefixes: Float
 
 
 @kernel
-def compare_operand(value: Value, operands: Operands, operand: Whole) -> int:
+def compare_operand(value: Value, operands: Records, heap: Bytes, operand: Whole) -> int:
     """-1, 0 or 1 as the event's text comes before, is, or comes after the operand's."""
-    length = np.int64(operands.length[operand])
-    return compare_bytes(
-        value.heap, value.text_start, value.text_length, operands.heap, operands.start[operand], length
-    )
+    start, length = operands[operand]["start"], operands[operand]["length"]
+    return compare_bytes(value.heap, value.text_start, value.text_length, heap, start, length)
 
 
 @kernel
-def passes_test(test: Whole, value: Value, operands: Operands, first: Whole, count: Whole) -> bool:
-    """Whether an event's value that passed the filter satisfies the predicate with those operands."""
+def passes_test(
+    kind: Whole, value: Value, operands: Records, heap: Bytes, first: Whole, count: Whole
+) -> bool:
+    """Whether an event's value within the bounds of a predicate also satisfies its test."""
     is_listed = False
-    if test in (ONE_OF, NONE_OF):
+    if kind in (ONE_OF, NONE_OF):
         # A range of more than one number always holds another one than those listed.
-        if test == NONE_OF and value.low < value.high:
+        if kind == NONE_OF and value.low < value.high:
             return True
         for operand in range(first, first + count):
-            is_listed |= value.low <= operands.value[operand] <= value.high
-        return is_listed if test == ONE_OF else not is_listed
-    if test in (TEXT_ONE_OF, TEXT_NONE_OF):
+            is_listed |= value.low <= operands[operand]["value"] <= value.high
+        return is_listed if kind == ONE_OF else not is_listed
+    if kind in (TEXT_ONE_OF, TEXT_NONE_OF):
         for operand in range(first, first + count):
-            if value.low == operands.value[operand] and compare_operand(value, operands, operand) == 0:
+            if (
+                value.low == operands[operand]["value"]
+                and compare_operand(value, operands, heap, operand) == 0
+            ):
                 is_listed = True
-        return is_listed if test == TEXT_ONE_OF else not is_listed
-    order = compare_operand(value, operands, first)
-    if test == TEXT_BELOW:
+        return is_listed if kind == TEXT_ONE_OF else not is_listed
+    order = compare_operand(value, operands, heap, first)
+    if kind == TEXT_BELOW:
         return order < 0
-    if test == TEXT_AT_MOST:
+    if kind == TEXT_AT_MOST:
         return order <= 0
-    if test == TEXT_AT_LEAST:
+    if kind == TEXT_AT_LEAST:
         return order >= 0
-    if test == TEXT_ABOVE:
+    if kind == TEXT_ABOVE:
         return order > 0
-    return order >= 0 and compare_operand(value, operands, first + 1) <= 0
+    return order >= 0 and compare_operand(value, operands, heap, first + 1) <= 0
 
 
 @kernel
@@ -321,11 +304,9 @@ def set_filters(columns: MatchColumns, slots: Ints) -> None:
         block, place = slot // BLOCK, slot % BLOCK
         for level in range(FILTERS):
             key, low, high = ALWAYS, -np.inf, np.inf
-            if level < columns.slot_count[slot]:
-                predicate = np.int64(columns.slot_start[slot]) + level
-                key = np.int64(columns.predicate_key[predicate])
-                low = columns.predicate_bound[predicate, LOW]
-                high = columns.predicate_bound[predicate, HIGH]
+            if level < columns.slots[slot]["count"]:
+                predicate = columns.predicates[columns.slots[slot]["start"] + level]
+                key, low, high = np.int64(predicate["key"]), predicate["low"], predicate["high"]
             bounds = columns.filter_bound[block, level]
             round_outwards(low, high, bounds[LOW], bounds[HIGH], place)
             columns.filter_key[block, level, place] = key
@@ -354,92 +335,97 @@ def lay_out_events(events: EventColumns, begin: Whole, size: int, is_there: bool
 
 
 @kernel
-def share_keys(bounds: Singles, keys: Ints, out_shared: Ints) -> None:
+def share_keys(columns: MatchColumns, block: Whole) -> None:
     """Find the key of each level that all slots of a block share; what nothing meets need not agree."""
     for level in range(FILTERS):
-        shared = UNKNOWN
+        shared = np.int64(UNKNOWN)
         for place in range(BLOCK):
-            key = np.int64(keys[level, place])
-            if bounds[level, LOW, place] == bounds[level, LOW, place] and key != shared:
-                shared = key if shared == UNKNOWN else MIXED
-        out_shared[level] = ALWAYS if shared == UNKNOWN else shared
+            low, key = columns.filter_bound[block, level, LOW, place], columns.filter_key[block, level, place]
+            if low == low and key != shared:
+                shared = np.int64(key) if shared == UNKNOWN else np.int64(MIXED)
+        columns.block_key[block, level] = ALWAYS if shared == UNKNOWN else shared
 
 
 @kernel
-def filter_block(bounds: Singles, keys: Ints, shared: Ints, rounded: Singles, hits: Hits) -> bool:
-    """Mark the slots of a block whose filters an event all meets; False where there are none."""
-    is_met, words = hits.is_met, hits.words
-    low, high = rounded[LOW], rounded[HIGH]
-    is_met[:] = 1
-    for level in range(FILTERS):
-        filter_low, filter_high = bounds[level, LOW], bounds[level, HIGH]
-        key = shared[level]
-        if key == ALWAYS and level > 0:
-            break
-        if key >= 0:
-            # One key for all: nothing to look up.
-            one_low, one_high = low[key], high[key]
-            for place in range(BLOCK):
-                is_met[place] &= (one_low <= filter_high[place]) & (filter_low[place] <= one_high)
-        else:
-            for place in range(BLOCK):
-                # Unsigned: a signed index may be negative, which costs a check at each use.
-                one = np.uint32(keys[level, place])
-                is_met[place] &= (low[one] <= filter_high[place]) & (filter_low[place] <= high[one])
-        some = np.uint64(0)
-        for word in range(BLOCK // WORD):
-            some |= words[word]
+def list_candidates(
+    columns: MatchColumns, block: Whole, rounded: Singles, size: int, out: Matches, row: Whole
+) -> Whole:
+    """Write which slots of a block pass the filters of which events, from `row` on; the row after the last."""
+    bounds, keys = columns.filter_bound, columns.filter_key
+    step, subscription = out.step, out.subscription
+    is_met = np.empty(BLOCK, np.uint8)
+    words = is_met.view(np.uint64)
+    for event in range(size):
+        is_met[:] = 1
+        some = np.uint64(1)
+        for level in range(FILTERS):
+            key = np.int64(columns.block_key[block, level])
+            if some == 0 or (level > 0 and key == ALWAYS):
+                break
+            if key >= 0:
+                # One key for all: nothing to look up.
+                low, high = rounded[event, LOW, key], rounded[event, HIGH, key]
+                for place in range(BLOCK):
+                    is_met[place] &= (low <= bounds[block, level, HIGH, place]) & (
+                        bounds[block, level, LOW, place] <= high
+                    )
+            else:
+                for place in range(BLOCK):
+                    # Unsigned: a signed index may be negative, which costs a check at each use.
+                    one = np.uint32(keys[block, level, place])
+                    is_met[place] &= (rounded[event, LOW, one] <= bounds[block, level, HIGH, place]) & (
+                        bounds[block, level, LOW, place] <= rounded[event, HIGH, one]
+                    )
+            some = np.uint64(0)
+            for word in range(BLOCK // WORD):
+                some |= words[word]
         if some == 0:
-            return False
-    return True
+            continue
+        for word in range(BLOCK // WORD):
+            if words[word] != 0:
+                for place in range(WORD * word, WORD * word + WORD):
+                    # Always written, kept if it counts: which ones do cannot be predicted.
+                    step[row] = event
+                    subscription[row] = BLOCK * block + place
+                    row += is_met[place]
+    return row
 
 
 @kernel
-def list_hits(first: Whole, hits: Hits) -> int:
-    """List the slots that are marked."""
-    n_hits = 0
-    for word in range(BLOCK // WORD):
-        if hits.words[word] != 0:
-            for place in range(WORD * word, WORD * word + WORD):
-                hits.slot[n_hits] = first + place
-                n_hits += hits.is_met[place]
-    return n_hits
-
-
-@kernel
-def confirm_hits(
-    columns: MatchColumns, events: EventColumns, value: Floats, entries: Longs, hits: Hits, n_hits: int
-) -> int:
-    """Keep the slots whose predicates all hold, and score them."""
-    operands = Operands(columns.operand_value, columns.operand_start, columns.operand_length, columns.heap)
-    bounds = columns.predicate_bound
-    n_kept = 0
-    for hit in range(n_hits):
-        slot = hits.slot[hit]
+def confirm_candidates(
+    columns: MatchColumns, events: EventColumns, tile: Tile, end: Whole, top: int, ids: IdOrder, out: Matches
+) -> None:
+    """Score the candidates up to row `end`, keeping those whose predicates all hold."""
+    slots, predicates = columns.slots, columns.predicates
+    kept = out.progress[N_ROWS]
+    for row in range(kept, end):
+        event, slot = np.int64(out.step[row]), np.int64(out.subscription[row])
         score = 0.0
         is_match = True
-        start = np.int64(columns.slot_start[slot])
-        for predicate in range(start, start + columns.slot_count[slot]):
-            key = np.int64(columns.predicate_key[predicate])
-            low, high = value[LOW, key], value[HIGH, key]
-            if not (low <= bounds[predicate, HIGH] and bounds[predicate, LOW] <= high):
-                is_match = False
-                break
-            entry = entries[key]
-            test = np.int64(columns.predicate_test[predicate])
-            if test >= 0:
+        start = np.int64(slots[slot]["start"])
+        for place in range(start, start + slots[slot]["count"]):
+            predicate = predicates[place]
+            key = np.int64(predicate["key"])
+            low, high = tile.value[event, LOW, key], tile.value[event, HIGH, key]
+            entry = tile.entry[event, key]
+            is_match = low <= predicate["high"] and predicate["low"] <= high
+            if is_match and predicate["test"] >= 0:
+                test = columns.tests[predicate["test"]]
                 length = np.int64(events.text_length[entry])
-                given = Value(low, high, events.text_start[entry], length, events.heap)
-                first, count = np.int64(columns.test_start[test]), np.int64(columns.test_count[test])
-                if not passes_test(np.int64(columns.test_kind[test]), given, operands, first, count):
-                    is_match = False
-                    break
-            score += bounds[predicate, WEIGHT] * events.weight[entry]
-        if is_match:
-            hits.slot[n_kept] = slot
-            hits.score[n_kept] = score
-            n_kept += 1
-    return n_kept
+                value = Value(low, high, events.text_start[entry], length, events.heap)
+                kind, first, count = np.int64(test["kind"]), np.int64(test["start"]), np.int64(test["count"])
+                is_match = passes_test(kind, value, columns.operands, columns.heap, first, count)
+            if not is_match:
+                break
+            score += predicate["weight"] * events.weight[entry]
+        if is_match and top > 0:
+            offer_match(tile, event, slot, score, ids)
+        elif is_match:
+            out.step[kept] = out.progress[EVENT] + event
+            out.subscription[kept] = slot
+            out.score[kept] = score
+            kept += 1
+    out.progress[N_ROWS] = kept
 
 
 @kernel
@@ -453,35 +439,22 @@ def match_tile(
     ids: IdOrder,
     out: Matches,
 ) -> bool:
-    """All matches of the tile in hand, from block `progress[BLOCK_IN_HAND]` on; False when `out` is too full."""
-    is_met = np.empty(BLOCK, np.uint8)
-    hits = Hits(is_met, is_met.view(np.uint64), np.empty(BLOCK, np.int64), np.empty(BLOCK))
+    """All matches of the tile in hand, from the block in hand on; False when `out` is too full.
+
+    Candidates go into the rows after those that are done, and matches take their place.
+    """
+    end = out.progress[N_ROWS]
     for block in range(out.progress[BLOCK_IN_HAND], n_blocks):
-        out.progress[BLOCK_IN_HAND] = block
-        if top == 0 and out.progress[N_ROWS] + BLOCK * size > out.step.shape[0]:
-            return False
-        bounds, keys, shared = (
-            columns.filter_bound[block],
-            columns.filter_key[block],
-            columns.block_key[block],
-        )
-        if shared[0] == UNKNOWN:
-            share_keys(bounds, keys, shared)
-        for event in range(size):
-            if not filter_block(bounds, keys, shared, tile.rounded[event], hits):
-                continue
-            n_hits = list_hits(BLOCK * block, hits)
-            n_hits = confirm_hits(columns, events, tile.value[event], tile.entry[event], hits, n_hits)
-            for hit in range(n_hits):
-                if top > 0:
-                    offer_match(tile, event, hits.slot[hit], hits.score[hit], ids)
-                    continue
-                row = out.progress[N_ROWS]
-                out.step[row] = out.progress[EVENT] + event
-                out.subscription[row] = hits.slot[hit]
-                out.score[row] = hits.score[hit]
-                out.rank[row] = 0
-                out.progress[N_ROWS] += 1
+        if end + BLOCK * size > out.step.shape[0]:
+            confirm_candidates(columns, events, tile, end, top, ids, out)
+            end = out.progress[N_ROWS]
+            out.progress[BLOCK_IN_HAND] = block
+            if end + BLOCK * size > out.step.shape[0]:
+                return False
+        if columns.block_key[block, 0] == UNKNOWN:
+            share_keys(columns, block)
+        end = list_candidates(columns, block, tile.rounded, size, out, end)
+    confirm_candidates(columns, events, tile, end, top, ids, out)
     return True
 
 

@@ -26,11 +26,15 @@ from tocsin.indexes.matching.scan_kernels import (
     HIGH,
     KINDS,
     LOW,
+    OPERAND,
+    PREDICATE,
     RANGE,
+    SLOT,
+    TEST,
     UNKNOWN,
-    WEIGHT,
     EventColumns,
     MatchColumns,
+    Records,
     set_filters,
 )
 from tocsin.indexes.shared.columns import grown
@@ -39,18 +43,14 @@ from tocsin.indexes.shared.names_kernels import copy_texts
 #: Less than this is not worth sweeping.
 SMALL = 1024
 
-_SAVED = (
-    "slot_count",
-    "predicate_key",
-    "predicate_test",
-    "predicate_bound",
-    "test_kind",
-    "test_count",
-    "operand_value",
-    "operand_length",
-    "heap",
-)
-_FILLS = {"slot_count": -1, "filter_bound": np.nan, "block_key": UNKNOWN}
+#: Fields of records that are saved, each as a column; the others are derived.
+_SAVED = {
+    "slots": ("count",),
+    "predicates": ("low", "high", "weight", "key", "test"),
+    "tests": ("kind", "count"),
+    "operands": ("value", "length"),
+}
+_FILLS = {"filter_bound": np.nan, "block_key": UNKNOWN}
 
 
 class PredicateStore:
@@ -67,22 +67,15 @@ class PredicateStore:
         self._n_garbage = 0
         self.columns = MatchColumns(
             **_empty_filters(capacity),
-            slot_start=np.zeros(capacity, np.int32),
-            slot_count=np.full(capacity, -1, np.int32),
-            predicate_key=np.zeros(capacity, np.int32),
-            predicate_test=np.zeros(capacity, np.int32),
-            predicate_bound=np.zeros((capacity, 3)),
-            test_kind=np.zeros(capacity, np.int8),
-            test_start=np.zeros(capacity, np.int32),
-            test_count=np.zeros(capacity, np.int32),
-            operand_value=np.zeros(capacity),
-            operand_start=np.zeros(capacity, np.int64),
-            operand_length=np.zeros(capacity, np.int32),
+            slots=_free_slots(capacity),
+            predicates=np.zeros(capacity, PREDICATE),
+            tests=np.zeros(capacity, TEST),
+            operands=np.zeros(capacity, OPERAND),
             heap=np.zeros(capacity, np.uint8),
         )
 
     def __len__(self) -> int:
-        return int((self.columns.slot_count >= 0).sum())
+        return int((self.columns.slots["count"] >= 0).sum())
 
     @property
     def n_keys(self) -> int:
@@ -105,27 +98,26 @@ class PredicateStore:
             return
         self.top = max(self.top, int(slots.max()) + 1)
         begin, end = self._n_predicates, self._n_predicates + count * width
-        self._reserve("slot", self.top)
-        self._reserve("filter", self.n_blocks)
-        self._reserve("block", self.n_blocks)
-        self._reserve("predicate", end)
+        self._reserve(self.top, "slots")
+        self._reserve(self.n_blocks, "filter_bound", "filter_key", "block_key")
+        self._reserve(end, "predicates")
         for number, predicate in enumerate(predicates):
             self._write(slice(begin + number, end, width), count, predicate)
         self._n_predicates = end
-        self.columns.slot_start[slots] = begin + width * np.arange(count)
-        self.columns.slot_count[slots] = width
+        self.columns.slots["start"][slots] = begin + width * np.arange(count)
+        self.columns.slots["count"][slots] = width
         self._set_filters(slots)
 
     def remove(self, slots: Ints) -> None:
         """Forget subscriptions that are there. Cost: amortised linear in their predicates."""
         columns = self.columns
         predicates, tests, operands = self._runs(slots)
-        n_bytes = int(columns.operand_length[operands].sum())
+        n_bytes = int(columns.operands["length"][operands].sum())
         self._n_garbage += len(predicates) + len(tests) + len(operands) + n_bytes
         block, place = np.divmod(slots, BLOCK)
         columns.filter_bound[block, 0, LOW, place] = np.nan
         columns.block_key[block] = UNKNOWN
-        columns.slot_count[slots] = -1
+        columns.slots["count"][slots] = -1
         if self._n_used > SMALL and 2 * self._n_garbage > self._n_used:
             self.sweep()
 
@@ -134,22 +126,20 @@ class PredicateStore:
         columns, names = self.columns, list(self.attributes)
         shown: dict[str, object] = {}
         for number, predicate in enumerate(self._runs(np.array([slot]))[0].tolist()):
-            low, high, weight = columns.predicate_bound[predicate].tolist()
-            words, test = f"from {low} to {high}", int(columns.predicate_test[predicate])
+            low, high, weight, key, test = columns.predicates[predicate].tolist()
+            words = f"from {low} to {high}"
             if test >= 0:
-                start, count = int(columns.test_start[test]), int(columns.test_count[test])
+                kind, start, count = columns.tests[test].tolist()
                 operands = [self._operand(place) for place in range(start, start + count)]
-                words = f"{TEST_NAMES[int(columns.test_kind[test])]} {operands}"
-            attribute = names[(int(columns.predicate_key[predicate]) - 1) // KINDS]
-            shown[f"{number + 1}: {attribute}"] = f"{words}, weight {weight}"
+                words = f"{TEST_NAMES[kind]} {operands}"
+            shown[f"{number + 1}: {names[(key - 1) // KINDS]}"] = f"{words}, weight {weight}"
         return shown
 
     def _operand(self, place: int) -> str | float:
-        columns = self.columns
-        start, length = int(columns.operand_start[place]), int(columns.operand_length[place])
+        value, start, length = self.columns.operands[place].tolist()
         if length:
-            return columns.heap[start : start + length].tobytes().decode()
-        return float(columns.operand_value[place])
+            return self.columns.heap[start : start + length].tobytes().decode()
+        return float(value)
 
     def translate(self, events: Events) -> EventColumns:
         """Events, and which of their attributes are known here. Cost: linear in the names."""
@@ -159,58 +149,60 @@ class PredicateStore:
     def sweep(self) -> None:
         """Write everything afresh in slot order, without what is no longer used. Cost: linear."""
         columns = self.columns
-        predicates, tests, operands = self._runs(np.flatnonzero(columns.slot_count >= 0))
-        is_test = columns.predicate_test[predicates] >= 0
-        attribute, kind = np.divmod(columns.predicate_key[predicates] - 1, KINDS)
+        predicate, test, operand = self._runs(np.flatnonzero(columns.slots["count"] >= 0))
+        predicates, operands = columns.predicates[predicate], columns.operands[operand]
+        is_test = predicates["test"] >= 0
+        predicates["test"][is_test] = np.arange(len(test))
+        attribute, kind = np.divmod(predicates["key"] - 1, KINDS)
         is_used = np.zeros(len(self.attributes), np.bool_)
         is_used[attribute] = True
         names = [name for name, number in self.attributes.items() if is_used[number]]
         self.attributes = {name: number for number, name in enumerate(names)}
-        length = columns.operand_length[operands]
-        self._load(
-            {
-                "slot_count": columns.slot_count[: self.top],
-                "predicate_key": KINDS * (np.cumsum(is_used) - 1)[attribute] + kind + 1,
-                "predicate_test": np.where(is_test, np.cumsum(is_test) - 1, -1),
-                "predicate_bound": columns.predicate_bound[predicates],
-                "test_kind": columns.test_kind[tests],
-                "test_count": columns.test_count[tests],
-                "operand_value": columns.operand_value[operands],
-                "operand_length": length,
-                "heap": _copied(columns.heap, columns.operand_start, operands, length),
-            }
-        )
+        predicates["key"] = KINDS * (np.cumsum(is_used) - 1)[attribute] + kind + 1
+        heap = _copied(columns.heap, operands)
+        self._become(columns.slots["count"][: self.top], predicates, columns.tests[test], operands, heap)
 
     def arrays(self) -> Arrays:
         """Everything in slot order, swept first; what can be derived is left out."""
         self.sweep()
+        saved = {"heap": self.columns.heap.copy()}
+        for table, fields in _SAVED.items():
+            for field in fields:
+                saved[f"{table}_{field}"] = getattr(self.columns, table)[field].copy()
         names = [name.encode() for name in self.attributes]
-        return {
-            **{name: getattr(self.columns, name).copy() for name in _SAVED},
-            "attribute_heap": np.frombuffer(b"".join(names), np.uint8),
-            "attribute_length": np.array([len(name) for name in names], np.int32),
-        }
+        saved["attributes"] = np.frombuffer(b"".join(names), np.uint8)
+        saved["attributes_length"] = np.array([len(name) for name in names], np.int32)
+        return saved
 
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from."""
-        heap, ends = arrays["attribute_heap"].tobytes(), np.cumsum(arrays["attribute_length"]).tolist()
+        heap, ends = arrays["attributes"].tobytes(), np.cumsum(arrays["attributes_length"]).tolist()
         names = [heap[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
         self.attributes = {name: number for number, name in enumerate(names)}
-        self._load(arrays)
+        tables = {}
+        for table, fields in _SAVED.items():
+            columns = [arrays[f"{table}_{field}"] for field in fields]
+            tables[table] = np.zeros(len(columns[0]), getattr(self.columns, table).dtype)
+            for field, column in zip(fields, columns, strict=True):
+                tables[table][field] = column
+        heap = np.array(arrays["heap"], np.uint8)
+        self._become(
+            tables["slots"]["count"], tables["predicates"], tables["tests"], tables["operands"], heap
+        )
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         columns = self.columns
-        slots = np.flatnonzero(columns.slot_count >= 0)
+        slots = np.flatnonzero(columns.slots["count"] >= 0)
         assert (slots < self.top).all()
         assert list(self.attributes.values()) == list(range(len(self.attributes)))
         predicates, tests, operands = self._runs(slots)
         assert len(np.unique(predicates)) == len(predicates) <= self._n_predicates
         assert len(np.unique(tests)) == len(tests) <= self._n_tests
         assert len(np.unique(operands)) == len(operands) <= self._n_operands
-        n_bytes = int(columns.operand_length[operands].sum())
+        n_bytes = int(columns.operands["length"][operands].sum())
         assert self._n_used - self._n_garbage == len(predicates) + len(tests) + len(operands) + n_bytes
-        keys = columns.predicate_key[predicates]
+        keys = columns.predicates["key"][predicates]
         assert ((keys > 0) & (keys < self.n_keys)).all()
         self._check_filters()
 
@@ -220,15 +212,14 @@ class PredicateStore:
         for slot in range(BLOCK * len(columns.block_key)):
             block, place = divmod(slot, BLOCK)
             bounds = columns.filter_bound[block, :, :, place]
-            count = int(columns.slot_count[slot]) if slot < self.top else -1
+            start, count = columns.slots[slot].tolist() if slot < self.top else (0, -1)
             if count < 0:
                 assert np.isnan(bounds[0, LOW])
                 continue
             assert (columns.filter_key[block, count:, place] == ALWAYS).all()
             for level in range(min(count, FILTERS)):
-                predicate = columns.slot_start[slot] + level
-                low, high, _ = columns.predicate_bound[predicate].tolist()
-                assert columns.filter_key[block, level, place] == columns.predicate_key[predicate]
+                low, high, _, key, _ = columns.predicates[start + level].tolist()
+                assert columns.filter_key[block, level, place] == key
                 assert bounds[level, LOW] <= low or np.isnan([low, bounds[level, LOW]]).all()
                 assert bounds[level, HIGH] >= high or np.isnan([high, bounds[level, HIGH]]).all()
             is_known = columns.block_key[block] >= 0
@@ -245,34 +236,34 @@ class PredicateStore:
         """Write one predicate of each new subscription into every `width`-th row."""
         encoded = encode_predicates(predicate)
         attribute = self.attributes.setdefault(predicate.attribute, len(self.attributes))
-        columns = self.columns
-        columns.predicate_key[rows] = KINDS * attribute + encoded.kind
-        columns.predicate_test[rows] = -1
-        columns.predicate_bound[rows, LOW] = encoded.low
-        columns.predicate_bound[rows, HIGH] = encoded.high
-        columns.predicate_bound[rows, WEIGHT] = predicate.weight
+        predicates = self.columns.predicates[rows]
+        predicates["key"] = KINDS * attribute + encoded.kind
+        predicates["test"] = -1
+        predicates["low"] = encoded.low
+        predicates["high"] = encoded.high
+        predicates["weight"] = predicate.weight
         if encoded.test != RANGE:
-            columns.predicate_test[rows] = self._n_tests + np.arange(count)
+            predicates["test"] = self._n_tests + np.arange(count)
             self._write_tests(encoded)
 
     def _write_tests(self, encoded: EncodedPredicates) -> None:
         """Append one test for each row of `encoded`, and its operands."""
         count, width = encoded.values.shape
-        tests = slice(self._n_tests, self._n_tests + count)
-        operands = slice(self._n_operands, self._n_operands + count * width)
-        texts = slice(self._n_bytes, self._n_bytes + len(encoded.heap))
-        self._reserve("test", tests.stop)
-        self._reserve("operand", operands.stop)
-        self._reserve("heap", texts.stop)
-        columns = self.columns
-        columns.test_kind[tests] = encoded.test
-        columns.test_start[tests] = self._n_operands + width * np.arange(count)
-        columns.test_count[tests] = width
-        columns.operand_value[operands] = encoded.values.ravel()
-        columns.operand_start[operands] = encoded.text_start.ravel() + self._n_bytes
-        columns.operand_length[operands] = encoded.text_length.ravel()
-        columns.heap[texts] = encoded.heap
-        self._n_tests, self._n_operands, self._n_bytes = tests.stop, operands.stop, texts.stop
+        n_tests, n_operands = self._n_tests + count, self._n_operands + count * width
+        n_bytes = self._n_bytes + len(encoded.heap)
+        self._reserve(n_tests, "tests")
+        self._reserve(n_operands, "operands")
+        self._reserve(n_bytes, "heap")
+        tests = self.columns.tests[self._n_tests : n_tests]
+        tests["kind"] = encoded.test
+        tests["start"] = self._n_operands + width * np.arange(count)
+        tests["count"] = width
+        operands = self.columns.operands[self._n_operands : n_operands]
+        operands["value"] = encoded.values.ravel()
+        operands["start"] = encoded.text_start.ravel() + self._n_bytes
+        operands["length"] = encoded.text_length.ravel()
+        self.columns.heap[self._n_bytes : n_bytes] = encoded.heap
+        self._n_tests, self._n_operands, self._n_bytes = n_tests, n_operands, n_bytes
 
     def _set_filters(self, slots: Ints | Longs) -> None:
         # Without the compiler, a double beyond all singles would warn.
@@ -281,40 +272,41 @@ class PredicateStore:
 
     def _runs(self, slots: Ints | Longs) -> tuple[Longs, Ints, Longs]:
         """The predicates of the slots, the tests of these, and the operands of those."""
-        columns = self.columns
-        predicates = _runs(columns.slot_start[slots], columns.slot_count[slots])
-        tests = columns.predicate_test[predicates]
+        predicates = _runs(self.columns.slots[slots])
+        tests = self.columns.predicates["test"][predicates]
         tests = tests[tests >= 0]
-        return predicates, tests, _runs(columns.test_start[tests], columns.test_count[tests])
+        return predicates, tests, _runs(self.columns.tests[tests])
 
-    def _reserve(self, group: str, rows: int) -> None:
-        """Room for `rows` rows in the columns of one group."""
-        self.columns = self.columns._replace(
-            **{
-                name: grown(column, rows, _FILLS.get(name, 0))
-                for name, column in self.columns._asdict().items()
-                if name.startswith(group)
-            }
-        )
+    def _reserve(self, rows: int, *names: str) -> None:
+        """Room for `rows` rows in the named columns."""
+        columns = {name: getattr(self.columns, name) for name in names}
+        larger = {name: grown(column, rows, _FILLS.get(name, 0)) for name, column in columns.items()}
+        self.columns = self.columns._replace(**larger)
 
-    def _load(self, saved: Arrays) -> None:
-        """Become the saved columns, deriving the others: everything lies in order, without gaps."""
-        fixed = {name: np.array(saved[name], getattr(self.columns, name).dtype) for name in _SAVED}
-        count = fixed["slot_count"]
-        self.top = len(count)
-        self._n_predicates = len(fixed["predicate_key"])
-        self._n_tests = len(fixed["test_kind"])
-        self._n_operands = len(fixed["operand_value"])
-        self._n_bytes = len(fixed["heap"])
+    def _become(
+        self, counts: Ints, predicates: Records, tests: Records, operands: Records, heap: Bytes
+    ) -> None:
+        """Keep these, deriving the rest: everything lies in order, without gaps."""
+        self.top = len(counts)
+        self._n_predicates, self._n_tests = len(predicates), len(tests)
+        self._n_operands, self._n_bytes = len(operands), len(heap)
         self._n_garbage = 0
+        slots = _free_slots(self.top)
+        slots["count"] = counts
+        slots["start"] = _starts(np.maximum(counts, 0))
+        tests["start"] = _starts(tests["count"])
+        operands["start"] = _starts(operands["length"])
+        filters = _empty_filters(self.top)
         self.columns = MatchColumns(
-            **_empty_filters(self.top),
-            slot_start=_starts(np.maximum(count, 0)).astype(np.int32),
-            test_start=_starts(fixed["test_count"]).astype(np.int32),
-            operand_start=_starts(fixed["operand_length"]),
-            **fixed,
+            **filters, slots=slots, predicates=predicates, tests=tests, operands=operands, heap=heap
         )
-        self._set_filters(np.flatnonzero(count >= 0))
+        self._set_filters(np.flatnonzero(counts >= 0))
+
+
+def _free_slots(count: int) -> Records:
+    slots = np.zeros(count, SLOT)
+    slots["count"] = -1
+    return slots
 
 
 def _empty_filters(slots: int) -> Arrays:
@@ -332,15 +324,16 @@ def _starts(counts: Ints) -> Longs:
     return np.cumsum(counts, dtype=np.int64) - counts
 
 
-def _runs(starts: Ints, counts: Ints) -> Longs:
-    """All indexes of the runs, one run after the other."""
+def _runs(records: Records) -> Longs:
+    """All indexes of the runs that the records point at, one run after the other."""
+    starts, counts = records["start"], records["count"]
     return np.repeat(starts - _starts(counts), counts) + np.arange(int(counts.sum()))
 
 
-def _copied(heap: Bytes, starts: Longs, texts: Longs, lengths: Ints) -> Bytes:
-    """The bytes of the texts, one after the other."""
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+def _copied(heap: Bytes, operands: Records) -> Bytes:
+    """The bytes of the operands' texts, one after the other."""
+    offsets = np.zeros(len(operands) + 1, np.int64)
+    np.cumsum(operands["length"], out=offsets[1:])
     copied = np.empty(int(offsets[-1]), np.uint8)
-    copy_texts(heap, starts, texts, offsets, copied)
+    copy_texts(heap, operands["start"].copy(), np.arange(len(operands)), offsets, copied)
     return copied

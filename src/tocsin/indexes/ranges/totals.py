@@ -91,7 +91,6 @@ class TotalScan:
             rows.columns,
             rows.ranking,
             rows.n_ranked,
-            0,
             slots.astype(np.int64),
             self._function,
             self._new_checkpoints(),
@@ -115,9 +114,9 @@ class TotalScan:
         self._bounds.check_invariants()
         self._rows.check_invariants()
 
+    def explain(self) -> str:
+        return f"range {self._name} scan, {self._dimensions} dimensions: tests every box, adds up its rows"
+
     def _new_checkpoints(self) -> Longs:
         """Scratch for the kernels: sums over the first ranks, one every SPACING."""
         return np.empty((len(self._rows.ranking.order) // SPACING + 1, SUM_SIZE), np.int64)
-
-    def explain(self) -> str:
-        return f"range {self._name} scan, {self._dimensions} dimensions: tests every box, adds up its rows"

@@ -165,7 +165,11 @@ def report_totals(
     out: ChangeSet,
     cursor: Longs,
 ) -> int:
-    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room."""
+    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room.
+
+    `key` is the column of the ranking, which is 0: as an argument, since Numba would compile
+    `open_ranked` once more for the constant.
+    """
     n_dimensions = boxes.lo.shape[0]
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
@@ -235,7 +239,6 @@ def list_totals(
     rows: RowColumns,
     ranking: Ranking,
     n_ranked: int,
-    step: int,
     slots: Longs,
     function: int,
     checkpoints: Longs,
@@ -249,4 +252,4 @@ def list_totals(
         box = slots[i]
         count = add_inside(boxes, box, rows, ranking, n_ranked, function, checkpoints, has_checkpoints, total)
         out.op[i] = VALUE
-        write_change(out, i, step, box, -1, finish_total(function, count, total))
+        write_change(out, i, 0, box, -1, finish_total(function, count, total))

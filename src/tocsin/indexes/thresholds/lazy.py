@@ -59,8 +59,8 @@ class LazyThresholds:
     def __init__(self, dimensions: int, scale: int, capacity: int = 16) -> None:
         self._dimensions = dimensions
         self._scale = scale
-        # A box of no dimensions is kept as one endless range, and its events are at 0.
-        self._axes = max(dimensions, 1)
+        # Boxes of fewer than two dimensions are endless on the others, and events are at 0 there.
+        self._axes = max(dimensions, 2)
         self._slots = SlotColumns(
             place=np.full(capacity, NOWHERE, np.int32),
             tau=np.zeros(capacity, np.int64),
@@ -87,10 +87,9 @@ class LazyThresholds:
         self._slots.tau[slots] = tau
         self._slots.is_repeating[slots] = values["repeat"]
         self._slots.place[slots] = NEVER
-        if self._dimensions:
-            low, high = (np.ascontiguousarray(np.asarray(values[name], np.float64).T) for name in ("lo", "hi"))
-        else:
-            low, high = np.full((1, len(slots)), -np.inf), np.full((1, len(slots)), np.inf)
+        low, high = np.full((self._axes, len(slots)), -np.inf), np.full((self._axes, len(slots)), np.inf)
+        low[: self._dimensions] = np.asarray(values["lo"]).T
+        high[: self._dimensions] = np.asarray(values["hi"]).T
         members = Members(slots, low, high, np.maximum(tau, 1))
         is_empty = ~(low <= high).all(axis=0)
         if is_empty.any():
@@ -132,8 +131,6 @@ class LazyThresholds:
             self._take(values, weights)
 
     def _take(self, values: Floats, weights: Longs) -> None:
-        if self._dimensions == 0:
-            values = np.zeros((len(weights), 1))
         values, weights = np.require(values, np.float64, "CW"), np.require(weights, np.int64, "CW")
         state = self._log.state
         length = int(state[LENGTH]) + len(weights)
@@ -142,7 +139,7 @@ class LazyThresholds:
             self._schedule()
         state[READ] = 0
         state[BATCH] = state[LENGTH]
-        if not append_events(values, weights, *self._log.columns):
+        if not self._append(values, weights):
             self._spare = int(state[DUE] - state[CLOCK])
             return
         while True:
@@ -150,14 +147,20 @@ class LazyThresholds:
             if state[READ] == len(weights):
                 return
             self._make_room(int(weights[state[READ]]))
-            append_events(values, weights, *self._log.columns)
+            self._append(values, weights)
+
+    def _append(self, values: Floats, weights: Longs) -> bool:
+        log = self._log.columns
+        return append_events(values, weights, log.values, log.weights, log.steps, log.state)
 
     def _settle(self) -> None:
         log = self._log.columns
         if log.state[CLOCK] >= log.state[DUE]:
             if self._cells is not None:
                 self._cells.settle(self._slots, log, self._report)
-            self._boxes.settle(self._slots, log, self._report)
+            if self._boxes.n_members:
+                self._log.sort(int(log.state[BATCH]))
+                self._boxes.settle(self._slots, log, self._report)
             self._schedule()
 
     def _make_room(self, weight: int) -> None:
@@ -185,9 +188,16 @@ class LazyThresholds:
         log = self._log.columns
         if self._cells is not None:
             self._cells.absorb(log)
-        self._boxes.fold(self._slots, log)
+        if self._boxes.n_members:
+            self._end_batch()
+            self._boxes.fold(self._slots, log)
         self._log.clear()
         self._boxes.forget_log(log)
+
+    def _end_batch(self) -> None:
+        """All events of the log have been settled: sort them."""
+        self._log.state[BATCH] = self._log.state[LENGTH]
+        self._log.sort(int(self._log.state[LENGTH]))
 
     def _schedule(self) -> None:
         """Set what the log must watch for: when someone is due, and how long it may grow."""
@@ -212,7 +222,7 @@ class LazyThresholds:
         boxes, log = self._boxes, self._log.columns
         n_new = boxes.n_members + len(members.slots)
         in_cells = self._cells.n_members if self._cells is not None else 0
-        if (self._axes == 1 and n_new >= max(FEWEST_IN_CELLS, in_cells // 8)) or len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
+        if (self._dimensions < 2 and n_new >= max(FEWEST_IN_CELLS, in_cells // 8)) or len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
             self._rebuild(members)
         else:
             boxes.add(members, self._slots, log)
@@ -226,7 +236,7 @@ class LazyThresholds:
             everyone = everyone.joined(members)
             everyone = everyone.take(everyone.order())
         self._boxes, self._cells = Boxes(self._axes, GROUP), None
-        if self._axes == 1 and len(everyone.slots) >= FEWEST_IN_CELLS:
+        if self._dimensions < 2 and len(everyone.slots) >= FEWEST_IN_CELLS:
             self._cells = Cells(everyone, self._slots, int(self._log.state[CLOCK]))
         else:
             self._boxes.add(everyone, self._slots, self._log.columns)

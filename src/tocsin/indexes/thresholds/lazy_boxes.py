@@ -9,28 +9,21 @@ from tocsin.indexes.thresholds.lazy_boxes_kernels import (
     GRID,
     BoxColumns,
     find_due,
-    grid_weights,
     fit_groups,
     look_at_groups,
 )
 from tocsin.indexes.thresholds.lazy_columns import (
-    BATCH,
     GROUP,
     LARGEST,
-    LENGTH,
     NOWHERE,
     LogColumns,
     SlotColumns,
 )
 from tocsin.indexes.thresholds.lazy_log import Report
 from tocsin.indexes.thresholds.lazy_members import Members
-from tocsin.indexes.thresholds.lazy_sweep_kernels import Sweep, sweep_boxes
 
 #: Groups that small registrations fill in the order of arrival, before they are sorted into tight ones.
 OPEN_GROUPS = 16
-#: Events and groups from which on one sweep is faster than a look at each group.
-SHORTEST_SWEEP = 1 << 14
-FEWEST_IN_SWEEP = 16
 #: Members whose bounds are looked at to choose the grid.
 SAMPLE = 4096
 
@@ -93,7 +86,6 @@ class Boxes:
             return
         groups = np.empty(self.n_groups, np.int32)
         groups = groups[: find_due(self.columns, log, self.n_groups, groups)]
-        groups = self._sweep_before(groups, log)
         before = int(report.rows.n_rows[0])
         self._look(groups, slots, log, report)
         matured = report.rows.subscription[before : report.rows.n_rows[0]]
@@ -106,10 +98,6 @@ class Boxes:
 
     def fold(self, slots: SlotColumns, log: LogColumns) -> None:
         """Hold all members against the log. To be called when everyone due has been settled."""
-        length = int(log.state[LENGTH])
-        late = np.flatnonzero(self.columns.since[: self.n_groups] == 0).astype(np.int32)
-        if self._pays(late, length):
-            self._sweep(late, log, length)
         self._look(np.arange(self.n_groups, dtype=np.int32), slots, log, Report(1))
 
     def forget_log(self, log: LogColumns) -> None:
@@ -135,42 +123,6 @@ class Boxes:
         report.fill(
             lambda begin, rows: look_at_groups(self.columns, slots, log, groups, begin, rows), len(groups)
         )
-
-    def _pays(self, groups: Ints, length: int) -> bool:
-        """Whether a sweep over the log's first events is faster than a look at each of these groups."""
-        return len(self.columns.low) == 2 and length > SHORTEST_SWEEP and len(groups) > FEWEST_IN_SWEEP
-
-    def _sweep_before(self, due: Ints, log: LogColumns) -> Ints:
-        """If many of the groups that are due have a long way to go, take them to the current batch.
-
-        Others that will be due soon go with them. The groups to look at now.
-        """
-        columns, length = self.columns, int(log.state[BATCH])
-        if not self._pays(due[columns.since[due] == 0], length):
-            return due
-        slack, since = columns.slack[: self.n_groups], columns.since[: self.n_groups]
-        weight = grid_weights(columns, self.n_groups)
-        late = np.flatnonzero((since == 0) & (slack - weight <= weight // 4)).astype(np.int32)
-        self._sweep(late, log, length)
-        return np.union1d(due, late)
-
-    def _sweep(self, groups: Ints, log: LogColumns, length: int) -> None:
-        """Hold groups that have seen nothing of the log against its first events, in which none matures."""
-        columns = self.columns
-        places = (groups[:, np.newaxis] * GROUP + np.arange(GROUP, dtype=np.int32)).ravel()
-        places = places[columns.slot[places] >= 0]
-        orders = [np.argsort(log.values[axis, :length]) for axis in range(2)]
-        ranks = np.empty(length, np.int32)
-        ranks[orders[1]] = np.arange(length, dtype=np.int32)
-        bounds = []
-        for axis, order in enumerate(orders):
-            values = log.values[axis, order]
-            bounds.append(np.searchsorted(values, columns.low[axis, places], "left").astype(np.int32))
-            bounds.append(np.searchsorted(values, columns.high[axis, places], "right").astype(np.int32))
-        held = np.empty(len(places), np.int64)
-        sweep_boxes(Sweep(ranks[orders[0]], log.weights[orders[0]], *bounds), held)
-        columns.need[places] -= held
-        columns.since[groups] = length
 
     def _put(self, members: Members, begin: int, slots: SlotColumns, log: LogColumns) -> None:
         """Write members to the free places from `begin` on, and let them count from now."""
@@ -240,6 +192,10 @@ def _free_columns(axes: int, groups: int) -> BoxColumns:
         high=np.full((axes, places), -np.inf),
         need=np.full(places, LARGEST, np.int64),
         slot=np.full(places, NOWHERE, np.int32),
+        sorted_low=np.full((axes, places), np.inf),
+        sorted_high=np.full((axes, places), -np.inf),
+        low_order=np.zeros((axes, places), np.uint8),
+        high_order=np.zeros((axes, places), np.uint8),
         cover_low=np.full((axes, groups), np.inf),
         cover_high=np.full((axes, groups), -np.inf),
         core_low=np.full((axes, groups), -np.inf),

@@ -1,10 +1,10 @@
 """Kernels of the boxes: groups of subscriptions that are held against the log when they must be.
 
 A group knows its cover, the smallest box around its members, and its core, the box inside all of
-them. An event in the core counts for every member, one outside the cover for none; only the few in
-between are held against each member. And none of this happens before the weight that fell into the
-cover since the last look, which a coarse grid bounds from above, could bring some member to its
-threshold.
+them. An event in the core counts for every member, one outside the cover for none. Most of those in
+between are beyond some members' bound on one side only: then it is enough to count how many, in the
+order of that bound. And none of this happens before the weight that fell into the cover since the
+last look, which a coarse grid bounds from above, could bring some member to its threshold.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.thresholds.lazy_columns import (
+    BATCH,
+    BLOCK,
+    CHUNK,
     CLOCK,
     GRIDDED,
     GROUP,
     LARGEST,
     LENGTH,
     SILENT,
+    SORTED,
     LogColumns,
     SlotColumns,
 )
@@ -29,8 +33,6 @@ from tocsin.indexes.thresholds.scan_kernels import Maturities
 
 #: Cells of the grid along an axis.
 GRID = 64
-#: Events that a group is held against at a time: their coordinates stay in the first-level cache.
-CHUNK = 1024
 #: Groups whose due times are compared at a time.
 STRIDE = 64
 
@@ -46,6 +48,12 @@ class BoxColumns(NamedTuple):
     need: Longs
     #: int32 (places,): slot of the subscription; -1 at a free place.
     slot: Ints
+    #: float64 (axes, places): each group's `low` when its cover was fitted, ascending, …
+    sorted_low: Floats
+    sorted_high: Floats
+    #: uint8 (axes, places): … and whose they are: p for the member at place group * GROUP + p.
+    low_order: Bytes
+    high_order: Bytes
     #: float64 (axes, groups): the cover's bounds.
     cover_low: Floats
     cover_high: Floats
@@ -86,17 +94,15 @@ def fill_grid(boxes: BoxColumns, log: LogColumns) -> None:
     length = log.state[LENGTH]
     if log.state[GRIDDED] == length:
         return
-    n_axes = min(log.values.shape[0], 2)
     edges, weights, sums = boxes.grid_edges, boxes.grid_weights, boxes.grid_sums
     for event in range(log.state[GRIDDED], length):
         column = find_grid_cell(edges, 0, log.values[0, event])
-        row = find_grid_cell(edges, 1, log.values[1, event]) if n_axes > 1 else 0
+        row = find_grid_cell(edges, 1, log.values[1, event])
         weights[column, row] += log.weights[event]
     log.state[GRIDDED] = length
-    n_rows = GRID if n_axes > 1 else 1
     for column in range(GRID):
         total = 0
-        for row in range(n_rows):
+        for row in range(GRID):
             total += weights[column, row]
             sums[column + 1, row + 1] = sums[column, row + 1] + total
 
@@ -107,15 +113,6 @@ def grid_weight(boxes: BoxColumns, group: int) -> int:
     cells, sums = boxes.cover_cells, boxes.grid_sums
     left, right, bottom, top = cells[0, group], cells[1, group] + 1, cells[2, group], cells[3, group] + 1
     return sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom]
-
-
-@kernel
-def grid_weights(boxes: BoxColumns, n_groups: int) -> Longs:
-    """`grid_weight` of the first groups, since the log began."""
-    weights = np.empty(n_groups, np.int64)
-    for group in range(n_groups):
-        weights[group] = grid_weight(boxes, group)
-    return weights
 
 
 @kernel
@@ -150,6 +147,15 @@ def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints
 
 
 @kernel
+def sort_bounds(bounds: Floats, out_sorted: Floats, out_order: Bytes) -> None:
+    """Sort the bounds of a group."""
+    order = np.argsort(bounds)
+    for rank in range(GROUP):
+        out_sorted[rank] = bounds[order[rank]]
+        out_order[rank] = order[rank]
+
+
+@kernel
 def fit_group(boxes: BoxColumns, log: LogColumns, group: int) -> None:
     """Set the group's cover and core to its members'."""
     first, last = group * GROUP, (group + 1) * GROUP
@@ -164,11 +170,13 @@ def fit_group(boxes: BoxColumns, log: LogColumns, group: int) -> None:
                 cover_high, core_high = max(cover_high, high), min(core_high, high)
         boxes.cover_low[axis, group], boxes.cover_high[axis, group] = cover_low, cover_high
         boxes.core_low[axis, group], boxes.core_high[axis, group] = core_low, core_high
+        sort_bounds(boxes.low[axis, first:last], boxes.sorted_low[axis, first:last], boxes.low_order[axis, first:last])
+        sort_bounds(
+            boxes.high[axis, first:last], boxes.sorted_high[axis, first:last], boxes.high_order[axis, first:last]
+        )
         if axis < 2:
             boxes.cover_cells[2 * axis, group] = find_grid_cell(boxes.grid_edges, axis, cover_low)
             boxes.cover_cells[2 * axis + 1, group] = find_grid_cell(boxes.grid_edges, axis, cover_high)
-    if n_axes == 1:
-        boxes.cover_cells[2:, group] = 0
     if boxes.cover_cells[1, group] < boxes.cover_cells[0, group]:
         # No member at all: the cover is turned inside out, and meets no cell.
         boxes.cover_cells[1, group] = boxes.cover_cells[0, group] - 1
@@ -196,75 +204,149 @@ def fit_groups(boxes: BoxColumns, log: LogColumns, first: int, last: int) -> Non
 
 
 @kernel
-def gather_chunk(
-    boxes: BoxColumns, log: LogColumns, group: int, begin: int, end: int, out_events: Longs
+def gather_events(
+    boxes: BoxColumns, log: LogColumns, group: int, begin: int, end: int, since: int, out_events: Ints
 ) -> int:
-    """List the events from `begin` to `end` that are in the group's cover; how many they are."""
-    values = log.values
+    """List the events from `begin` to `end` that are in the group's cover on two axes; how many they are.
+
+    Without those of a sorted chunk that were logged before event number `since`.
+    """
+    ones, twos, steps = log.values[0], log.values[1], log.steps
     low, high = boxes.cover_low[0, group], boxes.cover_high[0, group]
-    count = 0
-    if values.shape[0] == 1:
-        for event in range(begin, end):
-            out_events[count] = event
-            count += (low <= values[0, event]) & (values[0, event] <= high)
-        return count
     low_2, high_2 = boxes.cover_low[1, group], boxes.cover_high[1, group]
+    count = 0
     for event in range(begin, end):
-        one, two = values[0, event], values[1, event]
+        one, two = ones[event], twos[event]
         out_events[count] = event
         count += (low <= one) & (one <= high) & (low_2 <= two) & (two <= high_2)
-    for axis in range(2, values.shape[0]):
+    if since > begin and begin < log.state[SORTED]:
         n_before, count = count, 0
-        low, high = boxes.cover_low[axis, group], boxes.cover_high[axis, group]
         for index in range(n_before):
             event = out_events[index]
             out_events[count] = event
-            count += (low <= values[axis, event]) & (values[axis, event] <= high)
+            count += steps[event] >= since
     return count
 
 
 @kernel
-def sum_chunk(
-    boxes: BoxColumns, log: LogColumns, group: int, events: Longs, is_inside: np.ndarray, out_sums: Longs
-) -> None:
-    """Add up, for each member of the group, the weight of these events of its cover that it holds."""
+def count_in_block(values: Floats, value: float, is_open: bool) -> int:
+    """How many of a block's BLOCK ascending values are below `value`, or, unless open, equal to it."""
+    count, step = 0, BLOCK // 2
+    while step > 0:
+        other = values[count + step - 1]
+        count += step * ((other < value) | ((other == value) & (not is_open)))
+        step //= 2
+    other = values[count]
+    return count + ((other < value) | ((other == value) & (not is_open)))
+
+
+@kernel
+def gather_blocks(
+    boxes: BoxColumns, log: LogColumns, group: int, begin: int, out_events: Ints
+) -> tuple[int, int]:
+    """Sum the events of a sorted chunk that are surely in the core, and list the others that may count.
+
+    How many are listed, and the sum.
+    """
+    twos, sums, weights = log.values[1], log.sums, log.weights
+    cover_low, cover_high = boxes.cover_low[0, group], boxes.cover_high[0, group]
+    core_low, core_high = boxes.core_low[0, group], boxes.core_high[0, group]
+    low, high = boxes.cover_low[1, group], boxes.cover_high[1, group]
+    inner_low, inner_high = boxes.core_low[1, group], boxes.core_high[1, group]
+    is_flat = log.values.shape[0] == 2
+    count, in_core = 0, 0
+    for block in range(begin, begin + CHUNK, BLOCK):
+        smallest, largest = log.block_low[block // BLOCK], log.block_high[block // BLOCK]
+        if largest < cover_low or smallest > cover_high:
+            continue
+        values = twos[block : block + BLOCK]
+        first, last = count_in_block(values, low, True), count_in_block(values, high, False)
+        if is_flat and core_low <= smallest and largest <= core_high and inner_low <= inner_high:
+            inner_first = count_in_block(values, inner_low, True)
+            inner_last = count_in_block(values, inner_high, False)
+            if inner_first < inner_last:
+                final = block + inner_last - 1
+                in_core += sums[final] + weights[final] - sums[block + inner_first]
+                for event in range(block + first, block + inner_first):
+                    out_events[count] = event
+                    count += 1
+                first = inner_last
+        for event in range(block + first, block + last):
+            out_events[count] = event
+            count += 1
+    return count, in_core
+
+
+@kernel
+def count_in_group(values: Floats, value: float, is_open: bool) -> int:
+    """How many of a group's GROUP ascending bounds are below `value`, or, unless open, equal to it."""
+    count, step = 0, GROUP // 2
+    while step > 0:
+        other = values[count + step - 1]
+        count += step * ((other < value) | ((other == value) & (not is_open)))
+        step //= 2
+    other = values[count]
+    return count + ((other < value) | ((other == value) & (not is_open)))
+
+
+@kernel
+def count_events(
+    boxes: BoxColumns, log: LogColumns, group: int, events: Ints, gains: Longs, sums: Longs
+) -> int:
+    """Add up the weight of these events for the members of the group that hold them.
+
+    What counts for all of them is returned; what counts for those up to, or from, some place in the
+    order of a bound goes to `gains` (2 * axes, GROUP + 1), and anything else directly to `sums`.
+    """
     first, last = group * GROUP, (group + 1) * GROUP
-    n_axes = log.values.shape[0]
+    values, weights = log.values, log.weights
+    core_lows, core_highs = boxes.core_low[:, group].copy(), boxes.core_high[:, group].copy()
+    n_axes = values.shape[0]
     in_core = 0
-    out_sums[:] = 0
     for event in events:
-        weight = log.weights[event]
-        # On most axes most events are beyond no member's bound, and there is nothing to compare.
-        n_tests, test_axis, is_low = 0, 0, False
+        weight = weights[event]
+        n_tests, side = 0, 0
         for axis in range(n_axes):
-            value = log.values[axis, event]
-            if value < boxes.core_low[axis, group]:
-                n_tests, test_axis, is_low = n_tests + 1, axis, True
-            if value > boxes.core_high[axis, group]:
-                n_tests, test_axis, is_low = n_tests + 1, axis, False
+            value = values[axis, event]
+            if value < core_lows[axis]:
+                n_tests, side = n_tests + 1, 2 * axis
+            if value > core_highs[axis]:
+                n_tests, side = n_tests + 1, 2 * axis + 1
         if n_tests == 0:
             in_core += weight
         elif n_tests == 1:
-            value = log.values[test_axis, event]
-            if is_low:
-                low = boxes.low[test_axis, first:last]
-                for member in range(GROUP):
-                    out_sums[member] += weight * (low[member] <= value)
+            axis = side // 2
+            value = values[axis, event]
+            if side % 2 == 0:
+                gains[side, count_in_group(boxes.sorted_low[axis, first:last], value, False)] += weight
             else:
-                high = boxes.high[test_axis, first:last]
-                for member in range(GROUP):
-                    out_sums[member] += weight * (value <= high[member])
+                gains[side, count_in_group(boxes.sorted_high[axis, first:last], value, True)] += weight
         else:
-            is_inside[:] = True
-            for axis in range(n_axes):
-                value = log.values[axis, event]
-                low, high = boxes.low[axis, first:last], boxes.high[axis, first:last]
-                for member in range(GROUP):
-                    is_inside[member] &= (low[member] <= value) & (value <= high[member])
             for member in range(GROUP):
-                out_sums[member] += weight * is_inside[member]
-    for member in range(GROUP):
-        out_sums[member] += in_core
+                is_inside = True
+                for axis in range(n_axes):
+                    value = values[axis, event]
+                    is_inside &= boxes.low[axis, first + member] <= value
+                    is_inside &= value <= boxes.high[axis, first + member]
+                sums[member] += weight * is_inside
+    return in_core
+
+
+@kernel
+def spread_gains(boxes: BoxColumns, group: int, in_core: int, gains: Longs, sums: Longs) -> None:
+    """Give each member its share of what `count_events` found, and clear `gains`."""
+    first = group * GROUP
+    for axis in range(boxes.low.shape[0]):
+        gain = 0
+        for rank in range(GROUP - 1, -1, -1):
+            gain += gains[2 * axis, rank + 1]
+            sums[boxes.low_order[axis, first + rank]] += gain
+        gain = 0
+        for rank in range(GROUP):
+            gain += gains[2 * axis + 1, rank]
+            sums[boxes.high_order[axis, first + rank]] += gain
+    sums += in_core
+    gains[:] = 0
 
 
 @kernel
@@ -304,38 +386,66 @@ def walk_events(
 
 
 @kernel
+def catch_up(
+    boxes: BoxColumns, log: LogColumns, group: int, end: int, events: Ints, gains: Longs, sums: Longs
+) -> None:
+    """Hold the group against the log up to the event `end`, where nobody has matured yet."""
+    sums[:] = 0
+    in_core = 0
+    since = boxes.since[group]
+    while since < end:
+        if since >= log.state[SORTED]:
+            begin, after = since, min(since + CHUNK, end)
+        else:
+            begin = since // CHUNK * CHUNK
+            after = begin + CHUNK
+        if since == begin and since < log.state[SORTED]:
+            n_events, weight = gather_blocks(boxes, log, group, begin, events)
+            in_core += weight
+        else:
+            n_events = gather_events(boxes, log, group, begin, after, since, events)
+        in_core += count_events(boxes, log, group, events[:n_events], gains, sums)
+        since = after
+    spread_gains(boxes, group, in_core, gains, sums)
+    boxes.since[group] = since
+    for member in range(GROUP):
+        if boxes.slot[group * GROUP + member] >= 0:
+            boxes.need[group * GROUP + member] -= sums[member]
+
+
+@kernel
 def look_at_groups(
     boxes: BoxColumns, slots: SlotColumns, log: LogColumns, groups: Ints, begin: int, out: Maturities
 ) -> int:
     """Hold the groups from `begin` on against the log; the first of them that found `out` too full."""
     fill_grid(boxes, log)
-    length = log.state[LENGTH]
-    events = np.empty(CHUNK, np.int64)
+    length, batch = log.state[LENGTH], log.state[BATCH]
+    events = np.empty(max(CHUNK, length - batch), np.int32)
+    gains = np.zeros((2 * boxes.low.shape[0], GROUP + 1), np.int64)
     sums = np.empty(GROUP, np.int64)
-    is_inside = np.empty(GROUP, np.bool_)
     for index in range(begin, groups.shape[0]):
         group = groups[index]
-        first = group * GROUP
-        while boxes.since[group] < length:
-            end = min(boxes.since[group] + CHUNK, length)
-            n_events = gather_chunk(boxes, log, group, boxes.since[group], end, events)
-            if n_events > 0:
-                sum_chunk(boxes, log, group, events[:n_events], is_inside, sums)
-                n_rows = 0
-                for member in range(GROUP):
-                    slot = boxes.slot[first + member]
-                    if slot >= 0 and sums[member] >= boxes.need[first + member]:
-                        n_rows += n_events if slots.is_repeating[slot] else 1
-                if out.n_rows[0] + n_rows > out.step.shape[0]:
-                    return index
-                for member in range(GROUP):
-                    place = first + member
-                    if boxes.slot[place] < 0:
-                        continue
-                    if sums[member] >= boxes.need[place]:
-                        walk_events(boxes, slots, log, place, events[:n_events], out)
-                    else:
-                        boxes.need[place] -= sums[member]
-            boxes.since[group] = end
+        if boxes.since[group] < batch:
+            catch_up(boxes, log, group, batch, events, gains, sums)
+        if boxes.since[group] < length:
+            n_events = gather_events(boxes, log, group, boxes.since[group], length, 0, events)
+            sums[:] = 0
+            in_core = count_events(boxes, log, group, events[:n_events], gains, sums)
+            spread_gains(boxes, group, in_core, gains, sums)
+            n_rows = 0
+            for member in range(GROUP):
+                slot = boxes.slot[group * GROUP + member]
+                if slot >= 0 and sums[member] >= boxes.need[group * GROUP + member]:
+                    n_rows += n_events if slots.is_repeating[slot] else 1
+            if out.n_rows[0] + n_rows > out.step.shape[0]:
+                return index
+            for member in range(GROUP):
+                place = group * GROUP + member
+                if boxes.slot[place] < 0:
+                    continue
+                if sums[member] >= boxes.need[place]:
+                    walk_events(boxes, slots, log, place, events[:n_events], out)
+                else:
+                    boxes.need[place] -= sums[member]
         rest_group(boxes, log, group)
     return groups.shape[0]

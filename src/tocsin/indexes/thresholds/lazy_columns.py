@@ -13,6 +13,9 @@ from tocsin.indexes.shared.jit import kernel
 LARGEST = 0x7FFFFFFFFFFFFFFF
 #: Subscriptions of a group.
 GROUP = 256
+#: Events of a chunk of the log, and of a block of a chunk.
+CHUNK = 4096
+BLOCK = 64
 
 #: `SlotColumns.place` of a slot that holds no subscription.
 NOWHERE = -1
@@ -37,9 +40,11 @@ BATCH = 4
 ABSORBED = 5
 #: how many events the grid of the boxes has taken in,
 GRIDDED = 6
+#: how many events of the log have been sorted into chunks,
+SORTED = 7
 #: and how many events of the batch have been read.
-READ = 7
-STATE = 8
+READ = 8
+STATE = 9
 
 
 class SlotColumns(NamedTuple):
@@ -54,14 +59,24 @@ class SlotColumns(NamedTuple):
 
 
 class LogColumns(NamedTuple):
-    """Events that some subscription has not been held against yet, in order of arrival."""
+    """Events that some subscription has not been held against yet.
+
+    In order of arrival, but for the first SORTED: those lie in chunks of CHUNK, which are in order.
+    A chunk's events are sorted by the first axis into blocks of BLOCK, and a block's by the second.
+    """
 
     #: float64 (axes, capacity): coordinates, never NaN.
     values: Floats
     #: int64 (capacity,): positive weights.
     weights: Longs
-    #: int32 (capacity,): position in the batch, of the current batch's events.
+    #: int32 (capacity,): position in the batch, of the current batch's events; of a sorted event, the number
+    #: of events that were logged before it.
     steps: Ints
+    #: int64 (capacity,): of a sorted event, the weight of those before it in its block.
+    sums: Longs
+    #: float64 (capacity / BLOCK,): smallest and largest first coordinate of a sorted block.
+    block_low: Floats
+    block_high: Floats
     #: int64 (STATE,): see LENGTH … READ.
     state: Longs
 
@@ -79,7 +94,7 @@ def append_events(
 
     Stops at the limit of the log, and where the clock would pass an int64.
     """
-    n_axes = log_values.shape[0]
+    n_axes = values.shape[1]
     length, clock, limit = state[LENGTH], state[CLOCK], state[LIMIT]
     event = state[READ]
     is_stopped = False

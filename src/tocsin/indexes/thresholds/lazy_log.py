@@ -11,8 +11,11 @@ from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
     BATCH,
+    BLOCK,
+    CHUNK,
     GRIDDED,
     LENGTH,
+    SORTED,
     STATE,
     LogColumns,
 )
@@ -27,6 +30,9 @@ class EventLog:
             values=np.zeros((axes, capacity)),
             weights=np.zeros(capacity, np.int64),
             steps=np.zeros(capacity, np.int32),
+            sums=np.zeros(capacity, np.int64),
+            block_low=np.zeros(capacity // BLOCK),
+            block_high=np.zeros(capacity // BLOCK),
             state=np.zeros(STATE, np.int64),
         )
 
@@ -40,35 +46,42 @@ class EventLog:
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` events. Cost: linear in it."""
-        length, columns = int(self.state[LENGTH]), self.columns
         if capacity <= self.capacity:
             return
-        values = np.zeros((columns.values.shape[0], capacity))
-        values[:, :length] = columns.values[:, :length]
-        self.columns = LogColumns(
-            values, grown(columns.weights, capacity)[:capacity], grown(columns.steps, capacity)[:capacity], self.state
-        )
+        columns, larger = self.columns, EventLog(len(self.columns.values), capacity).columns
+        for column, wider in zip(columns, larger, strict=True):
+            wider[..., : column.shape[-1]] = column
+        self.columns = larger
+
+    def sort(self, until: int) -> None:
+        """Sort the chunks that end at event `until` or before. Cost: n log n of those that are new."""
+        values, weights, steps, sums, block_low, block_high, state = self.columns
+        for begin in range(int(state[SORTED]), until - CHUNK + 1, CHUNK):
+            chunk = slice(begin, begin + CHUNK)
+            order = np.argsort(values[0, chunk]).reshape(-1, BLOCK)
+            blocks = slice(begin // BLOCK, (begin + CHUNK) // BLOCK)
+            block_low[blocks] = values[0, chunk][order[:, 0]]
+            block_high[blocks] = values[0, chunk][order[:, -1]]
+            second = np.argsort(values[1, chunk][order], axis=1)
+            order = np.take_along_axis(order, second, axis=1).ravel()
+            values[:, chunk] = values[:, chunk][:, order]
+            weights[chunk] = weights[chunk][order]
+            steps[chunk] = begin + order
+            of_blocks = weights[chunk].reshape(-1, BLOCK)
+            sums[chunk] = (np.cumsum(of_blocks, axis=1) - of_blocks).ravel()
+            state[SORTED] = begin + CHUNK
 
     def clear(self) -> None:
         """Forget all events. The clock goes on. Cost: constant."""
-        for entry in (LENGTH, BATCH, ABSORBED, GRIDDED):
+        for entry in (LENGTH, BATCH, ABSORBED, GRIDDED, SORTED):
             self.state[entry] = 0
 
     def arrays(self) -> Arrays:
-        length = int(self.state[LENGTH])
-        columns = self.columns
-        return {
-            "log_values": columns.values[:, :length].copy(),
-            "log_weights": columns.weights[:length].copy(),
-            "log_state": columns.state.copy(),
-        }
+        """The columns as they are, a bounded number of events. Cost: linear in the capacity."""
+        return {f"log_{name}": column.copy() for name, column in self.columns._asdict().items()}
 
     def restore(self, arrays: Arrays) -> None:
-        values, weights = arrays["log_values"], arrays["log_weights"]
-        self.columns.state[:] = arrays["log_state"]
-        self.grow(len(weights))
-        self.columns.values[:, : len(weights)] = values
-        self.columns.weights[: len(weights)] = weights
+        self.columns = LogColumns(*(np.array(arrays[f"log_{name}"], order="C") for name in LogColumns._fields))
 
 
 class Report:

@@ -43,21 +43,22 @@ class Members(NamedTuple):
         order = np.arange(count, dtype=np.int32)
         if count <= GROUP:
             return order
-        axes = len(self.low)
-        keys = np.empty((count, 2 * axes + 1), np.float32)
-        for axis in range(axes):
-            floor, ceiling = _finite_extent(self.low[axis], self.high[axis])
-            keys[:, 2 * axis] = np.clip(self.low[axis], floor, ceiling)
-            keys[:, 2 * axis + 1] = np.clip(self.high[axis], floor, ceiling)
+        extents = [_finite_extent(low, high) for low, high in zip(self.low, self.high, strict=True)]
+        axes = [axis for axis, extent in enumerate(extents) if extent is not None]
+        keys = np.empty((count, 2 * len(axes) + 1), np.float32)
+        for column, axis in enumerate(axes):
+            np.clip(self.low[axis], *extents[axis], out=keys[:, 2 * column], casting="unsafe")
+            np.clip(self.high[axis], *extents[axis], out=keys[:, 2 * column + 1], casting="unsafe")
         keys[:, -1] = self.need
         order_rows(keys, order)
         return order
 
 
-def _finite_extent(low: Floats, high: Floats) -> tuple[float, float]:
-    """Smallest and largest finite bound that a float32 can hold; 0 and 0 without any."""
+def _finite_extent(low: Floats, high: Floats) -> tuple[float, float] | None:
+    """Smallest and largest bound that is finite as a float32; None without any."""
     largest = float(np.finfo(np.float32).max) / 4
-    bounds = [bound[np.abs(bound) <= largest] for bound in (low, high)]
-    floors = [float(bound.min()) for bound in bounds if len(bound)]
-    ceilings = [float(bound.max()) for bound in bounds if len(bound)]
-    return min(floors, default=0.0), max(ceilings, default=0.0)
+    finite = [bound[np.abs(bound) <= largest] for bound in (low, high)]
+    finite = [bound for bound in finite if len(bound)]
+    if not finite:
+        return None
+    return min(float(bound.min()) for bound in finite), max(float(bound.max()) for bound in finite)

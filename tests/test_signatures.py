@@ -48,9 +48,9 @@ TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     ("SELECT SUM(price) FROM trades WHERE price < 5 AND shares > 1 HAVING SUM(price) >= :tau",
      {"tau": [3.5, 99.5]}),
     ("SELECT COUNT(*) FROM trades WHERE price < :hi HAVING COUNT(*) >= 3", {"hi": [5.0, 9.0]}),
-    ("SELECT name FROM offers WHERE price < :p AND WEIGHT(city = :c, 0.5)", {"p": [5.0, 9.0], "c": ["a", "b"]}),
+    ("SELECT name FROM offers WHERE price < :p AND WEIGHT(city = :c, 0.5)", {"p": [5.0, 9.0], "c": ["a", ""]}),
     ("SELECT * FROM visitors WHERE age > :a AND city IN ('Oslo', :c)", {"a": [18.0, 20.0], "c": ["a", "b"]}),
-    ("SELECT * FROM visitors WHERE member = :m AND WEIGHT(city <> :c, 2)", {"m": [True, False], "c": ["a", "b"]}),
+    ("SELECT * FROM visitors WHERE member = :m AND WEIGHT(city <> 'Oslo', 2)", {"m": [True, False]}),
 ]  # fmt: skip
 
 
@@ -65,10 +65,16 @@ def run_engine(folder: Path) -> None:
     engine.create_table("makers", key="name", columns={"name": "string", "size": "int"})
     engine.create_stream("packets", columns={"size": "double"}, window="3 rows")
     engine.create_stream(
-        "flows", columns={"size": "double", "at": "timestamp"}, window="1 minute", time="at", delay="9 seconds"
+        "flows",
+        columns={"size": "double", "at": "timestamp"},
+        window="1 minute",
+        time="at",
+        delay="9 seconds",
     )
     engine.create_stream("trades", columns={"price": "double", "shares": "bigint", "fee": "decimal(8,2)"})
-    engine.create_stream("offers", columns={"name": "string", "price": "double", "city": "string"}, key="name")
+    engine.create_stream(
+        "offers", columns={"name": "string", "price": "double", "city": "string"}, key="name"
+    )
     engine.create_stream("visitors")
     for number, (sql, columns) in enumerate(TEMPLATES):
         if number % 2:
@@ -76,7 +82,9 @@ def run_engine(folder: Path) -> None:
         # A slice begins inside its buffer, and Arrow's buffers are read-only.
         params = pa.table({name: pa.array([values[0], *values]) for name, values in columns.items()})
         ids = pa.array(["", *(f"{number}-{row}" for row in range(2))])
-        engine.subscribe_many(sql, params.append_column("id", ids).slice(1), repeat=number % 4 == 0 and "HAVING" in sql)
+        engine.subscribe_many(
+            sql, params.append_column("id", ids).slice(1), repeat=number % 4 == 0 and "HAVING" in sql
+        )
         engine.subscribe(sql, **{name: values[0] for name, values in columns.items()})
     publish(engine)
     engine.save(folder / "engine")
@@ -94,7 +102,7 @@ def run_engine(folder: Path) -> None:
 
 def publish(engine: Any) -> None:
     """Rows for every source."""
-    cars = [
+    cars: list[dict[str, Any]] = [
         {"id": "a", "km": 1.0, "price": 3, "maker": "x"},
         {"id": "b", "km": 4.0, "price": 3, "maker": "y"},
         {"id": "a", "km": 4.5, "price": None, "maker": None},
@@ -132,10 +140,9 @@ def signatures() -> dict[str, list[str]]:
 
 
 def _distinct(compiled: list[tuple[Any, ...]]) -> list[str]:
-    """Signatures as text, each once. A constant is of its type: Numba calls it `Literal`."""
-    from numba.core.types import unliteral
-
-    return sorted({str(tuple(unliteral(argument) for argument in one)) for one in compiled})
+    """Signatures as text, each once. A constant, which Numba types as a literal, counts as its type."""
+    plain = [tuple(getattr(argument, "literal_type", argument) for argument in one) for one in compiled]
+    return sorted({str(one) for one in plain})
 
 
 def main() -> None:

@@ -96,6 +96,10 @@ def test_the_compiler_is_not_loaded_for_nothing(code: str) -> None:
     ending = "import sys; sys.exit('numba' in sys.modules)"
     lines = ["try:", f"    {code}", "except SystemExit:", "    pass", ending]
     finished = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, env=environment(), check=False
+        [sys.executable, "-c", "\n".join(lines)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
     )
     assert finished.returncode == 0, finished.stderr

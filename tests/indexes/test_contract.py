@@ -79,7 +79,9 @@ class Player:
         #: subscriptions that are there, and whether the first change ends them
         self.is_ending: dict[int, bool] = {}
 
-    def play(self, script: list[Action], *, one_by_one: bool = False, net: bool = False) -> list[list[Change]]:
+    def play(
+        self, script: list[Action], *, one_by_one: bool = False, net: bool = False
+    ) -> list[list[Change]]:
         """Do as the script says; what each batch changed."""
         told = []
         for action in script:

@@ -332,9 +332,7 @@ WORKLOADS: dict[str, Workload] = {
     "count": _aggregate("count", 1),
     "sum": _aggregate("sum", 2),
     "avg": _aggregate("avg", 0),
-    "distinct": RowWorkload(
-        lambda capacity: DistinctScan(1, capacity=capacity), BY_CODE, extra=_code
-    ),
+    "distinct": RowWorkload(lambda capacity: DistinctScan(1, capacity=capacity), BY_CODE, extra=_code),
     "join": RowWorkload(
         lambda capacity: JoinScan(1, 1, capacity=capacity),
         BY_AGE,

@@ -82,7 +82,7 @@ class Engine:
         """
         self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay))
 
-    def subscribe(self, sql: str, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
+    def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
         if id is not None and not isinstance(id, str):
             raise ParameterError(f"a subscription's id is a text, not {id!r}")
@@ -111,6 +111,10 @@ class Engine:
                     f"row {int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))}: id is null"
                 )
             ids = text_of(ids)
+        if count == 0:
+            # Empty columns have no types to bind; the statement is checked all the same.
+            self._plan(sql)
+            return 0
         self._subscribe(sql, ids, columns, count, repeat)
         return count
 
@@ -275,8 +279,6 @@ class Engine:
             self._registry.refuse_taken(ids)
         else:
             ids = self._registry.fresh_ids(count)
-        if count == 0:
-            return ids
         if number is None:
             number = self._open(group, key, sql)
         slots = self._registry.add(ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,6 +148,8 @@ def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _array(values: Any, name: str, source: str) -> pa.Array:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return _plain(values)
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise RowError(f"{source!r}, column {name!r}: a list or an array of values is needed, not {values!r}")
     try:
         return _plain(pa.array(values))
     except (

@@ -125,12 +125,19 @@ class SparseBatch(EventBatch):
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         if self._table is not None:
-            names = [item.column for item in select] or self._table.column_names
-            rows = self._table.select([n for n in names if n in self._table.column_names])
-            return json_rows(rows.take(pa.array(positions)))
+            return json_rows(self._shown(self._table, select).take(pa.array(positions)))
         return pa.array(
             [self._json_row(self._rows[position], select) for position in positions.tolist()], pa.string()
         )
+
+    def _shown(self, table: pa.Table, select: tuple[Selected, ...]) -> pa.Table:
+        """The SELECT list as columns, null where the batch has none."""
+        if not select:
+            return table
+        absent = pa.nulls(table.num_rows, pa.string())
+        names = table.column_names
+        columns = [table.column(item.column) if item.column in names else absent for item in select]
+        return pa.table(columns, names=[item.name for item in select])
 
     def _json_row(self, row: Mapping[str, Any], select: tuple[Selected, ...]) -> str:
         if select:

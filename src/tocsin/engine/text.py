@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,10 +66,14 @@ def json_rows(table: pa.Table) -> pa.Array:
 
 def json_of(value: Any) -> str:
     """One value of a sparse row as JSON."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return _json_float(value)
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(json_of(item) for item in value) + "]"
+    if isinstance(value, Decimal):
+        return str(value)
     return json.dumps(value, ensure_ascii=False)
 
 

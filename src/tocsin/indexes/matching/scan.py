@@ -17,7 +17,7 @@ from tocsin.indexes.matching.store import PredicateStore
 from tocsin.indexes.shared.columns import grown
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
-TILE = 32
+TILE = 128
 #: Entries of a tile's tables at most, so that they stay in the cache.
 TILE_ENTRIES = 2**14
 
@@ -69,7 +69,7 @@ class MatchScan:
             ):
                 out = _grown(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])
-        self._rows = n_rows + BLOCK * TILE
+        self._rows = n_rows + 2 * size * BLOCK
         return _changes(out, n_rows, events.n_events, best > 0)
 
     def result(self, slots: Ints) -> ChangeSet:

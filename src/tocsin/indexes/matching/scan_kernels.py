@@ -303,7 +303,7 @@ def set_filters(columns: MatchColumns, slots: Ints) -> None:
         slot = np.int64(slots[number])
         block, place = slot // BLOCK, slot % BLOCK
         for level in range(FILTERS):
-            key, low, high = ALWAYS, -np.inf, np.inf
+            key, low, high = np.int64(ALWAYS), -np.inf, np.inf
             if level < columns.slots[slot]["count"]:
                 predicate = columns.predicates[columns.slots[slot]["start"] + level]
                 key, low, high = np.int64(predicate["key"]), predicate["low"], predicate["high"]
@@ -348,12 +348,17 @@ def share_keys(columns: MatchColumns, block: Whole) -> None:
 
 @kernel
 def list_candidates(
-    columns: MatchColumns, block: Whole, rounded: Singles, size: int, out: Matches, row: Whole
+    columns: MatchColumns,
+    block: Whole,
+    rounded: Singles,
+    size: int,
+    is_met: Bytes,
+    out: Matches,
+    row: Whole,
 ) -> Whole:
     """Write which slots of a block pass the filters of which events, from `row` on; the row after the last."""
     bounds, keys = columns.filter_bound, columns.filter_key
     step, subscription = out.step, out.subscription
-    is_met = np.empty(BLOCK, np.uint8)
     words = is_met.view(np.uint64)
     for event in range(size):
         is_met[:] = 1
@@ -443,6 +448,7 @@ def match_tile(
 
     Candidates go into the rows after those that are done, and matches take their place.
     """
+    is_met = np.empty(BLOCK, np.uint8)
     end = out.progress[N_ROWS]
     for block in range(out.progress[BLOCK_IN_HAND], n_blocks):
         if end + BLOCK * size > out.step.shape[0]:
@@ -453,7 +459,7 @@ def match_tile(
                 return False
         if columns.block_key[block, 0] == UNKNOWN:
             share_keys(columns, block)
-        end = list_candidates(columns, block, tile.rounded, size, out, end)
+        end = list_candidates(columns, block, tile.rounded, size, is_met, out, end)
     confirm_candidates(columns, events, tile, end, top, ids, out)
     return True
 

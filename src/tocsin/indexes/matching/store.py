@@ -176,8 +176,8 @@ class PredicateStore:
 
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from."""
-        heap, ends = arrays["attributes"].tobytes(), np.cumsum(arrays["attributes_length"]).tolist()
-        names = [heap[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
+        text, ends = arrays["attributes"].tobytes(), np.cumsum(arrays["attributes_length"]).tolist()
+        names = [text[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
         self.attributes = {name: number for number, name in enumerate(names)}
         tables = {}
         for table, fields in _SAVED.items():

@@ -51,7 +51,7 @@ class EventLog:
         columns, larger = self.columns, EventLog(len(self.columns.values), capacity).columns
         for column, wider in zip(columns, larger, strict=True):
             wider[..., : column.shape[-1]] = column
-        self.columns = larger
+        self.columns = larger._replace(state=columns.state)
 
     def sort(self, until: int) -> None:
         """Sort the chunks that end at event `until` or before. Cost: n log n of those that are new."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.oracles.matching import Match, Matching, Predicate
+from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
 from tocsin.indexes.contract import MATCH, ChangeSet, Ints
 from tocsin.indexes.matching import (
@@ -26,7 +27,6 @@ from tocsin.indexes.matching import (
     events_from_rows,
     scan_kernels,
 )
-from tocsin.decimals import doubles_of_decimals
 from tocsin.indexes.shared.names import Names
 
 INFINITY = float("inf")

@@ -48,12 +48,10 @@ class BoxColumns(NamedTuple):
     need: Longs
     #: int32 (places,): slot of the subscription; -1 at a free place.
     slot: Ints
-    #: float64 (axes, places): each group's `low` when its cover was fitted, ascending, …
-    sorted_low: Floats
-    sorted_high: Floats
-    #: uint8 (axes, places): … and whose they are: p for the member at place group * GROUP + p.
-    low_order: Bytes
-    high_order: Bytes
+    #: float64 (2 * axes, places): each group's `low` and `high` on each axis, ascending, when its cover was fitted,
+    sorted_bounds: Floats
+    #: uint8 (2 * axes, places): and where among them the member's own is.
+    bound_ranks: Bytes
     #: float64 (axes, groups): the cover's bounds.
     cover_low: Floats
     cover_high: Floats
@@ -147,12 +145,12 @@ def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints
 
 
 @kernel
-def sort_bounds(bounds: Floats, out_sorted: Floats, out_order: Bytes) -> None:
+def sort_bounds(bounds: Floats, out_sorted: Floats, out_ranks: Bytes) -> None:
     """Sort the bounds of a group."""
     order = np.argsort(bounds)
     for rank in range(GROUP):
         out_sorted[rank] = bounds[order[rank]]
-        out_order[rank] = order[rank]
+        out_ranks[order[rank]] = rank
 
 
 @kernel
@@ -170,10 +168,10 @@ def fit_group(boxes: BoxColumns, log: LogColumns, group: int) -> None:
                 cover_high, core_high = max(cover_high, high), min(core_high, high)
         boxes.cover_low[axis, group], boxes.cover_high[axis, group] = cover_low, cover_high
         boxes.core_low[axis, group], boxes.core_high[axis, group] = core_low, core_high
-        sort_bounds(boxes.low[axis, first:last], boxes.sorted_low[axis, first:last], boxes.low_order[axis, first:last])
-        sort_bounds(
-            boxes.high[axis, first:last], boxes.sorted_high[axis, first:last], boxes.high_order[axis, first:last]
-        )
+        for side, bounds in ((2 * axis, boxes.low), (2 * axis + 1, boxes.high)):
+            sort_bounds(
+                bounds[axis, first:last], boxes.sorted_bounds[side, first:last], boxes.bound_ranks[side, first:last]
+            )
         if axis < 2:
             boxes.cover_cells[2 * axis, group] = find_grid_cell(boxes.grid_edges, axis, cover_low)
             boxes.cover_cells[2 * axis + 1, group] = find_grid_cell(boxes.grid_edges, axis, cover_high)
@@ -278,74 +276,86 @@ def gather_blocks(
 
 
 @kernel
-def count_in_group(values: Floats, value: float, is_open: bool) -> int:
-    """How many of a group's GROUP ascending bounds are below `value`, or, unless open, equal to it."""
-    count, step = 0, GROUP // 2
-    while step > 0:
-        other = values[count + step - 1]
-        count += step * ((other < value) | ((other == value) & (not is_open)))
-        step //= 2
-    other = values[count]
-    return count + ((other < value) | ((other == value) & (not is_open)))
-
-
-@kernel
 def count_events(
     boxes: BoxColumns, log: LogColumns, group: int, events: Ints, gains: Longs, sums: Longs
 ) -> int:
     """Add up the weight of these events for the members of the group that hold them.
 
-    What counts for all of them is returned; what counts for those up to, or from, some place in the
-    order of a bound goes to `gains` (2 * axes, GROUP + 1), and anything else directly to `sums`.
+    What counts for all of them is returned; what counts for those before, or from, some rank of a
+    bound goes to `gains` (2 * axes, GROUP + 1), and anything else directly to `sums`.
     """
     first, last = group * GROUP, (group + 1) * GROUP
     values, weights = log.values, log.weights
-    core_lows, core_highs = boxes.core_low[:, group].copy(), boxes.core_high[:, group].copy()
+    core_low, core_high = boxes.core_low[:, group].copy(), boxes.core_high[:, group].copy()
+    bounds, ranks = boxes.sorted_bounds[:, first:last], boxes.bound_ranks[:, first:last]
+    is_inside = np.empty(GROUP, np.bool_)
     n_axes = values.shape[0]
     in_core = 0
     for event in events:
-        weight = weights[event]
-        n_tests, side = 0, 0
+        n_tests = 0
         for axis in range(n_axes):
             value = values[axis, event]
-            if value < core_lows[axis]:
-                n_tests, side = n_tests + 1, 2 * axis
-            if value > core_highs[axis]:
-                n_tests, side = n_tests + 1, 2 * axis + 1
+            n_tests += (value < core_low[axis]) + np.int64(value > core_high[axis])
         if n_tests == 0:
-            in_core += weight
-        elif n_tests == 1:
-            axis = side // 2
-            value = values[axis, event]
-            if side % 2 == 0:
-                gains[side, count_in_group(boxes.sorted_low[axis, first:last], value, False)] += weight
+            in_core += weights[event]
+            continue
+        if n_tests > 1:
+            is_inside[:] = True
+        for side in range(2 * n_axes):
+            value = values[side >> 1, event]
+            # The members that hold the value on this side have a low up to it, or a high from it on.
+            if side & 1 == 0:
+                if value >= core_low[side >> 1]:
+                    continue
+                rank = np.int64(bounds[side, GROUP - 1] <= value)
+                step = GROUP >> 1
+                while step > 0:
+                    rank += step * (bounds[side, rank + step - 1] <= value)
+                    step >>= 1
             else:
-                gains[side, count_in_group(boxes.sorted_high[axis, first:last], value, True)] += weight
-        else:
+                if value <= core_high[side >> 1]:
+                    continue
+                rank = np.int64(bounds[side, GROUP - 1] < value)
+                step = GROUP >> 1
+                while step > 0:
+                    rank += step * (bounds[side, rank + step - 1] < value)
+                    step >>= 1
+            if n_tests == 1:
+                gains[side, rank] += weights[event]
+            elif side & 1 == 0:
+                for member in range(GROUP):
+                    is_inside[member] &= ranks[side, member] < rank
+            else:
+                for member in range(GROUP):
+                    is_inside[member] &= ranks[side, member] >= rank
+        if n_tests > 1:
+            weight = weights[event]
             for member in range(GROUP):
-                is_inside = True
-                for axis in range(n_axes):
-                    value = values[axis, event]
-                    is_inside &= boxes.low[axis, first + member] <= value
-                    is_inside &= value <= boxes.high[axis, first + member]
-                sums[member] += weight * is_inside
+                sums[member] += weight * is_inside[member]
     return in_core
 
 
 @kernel
 def spread_gains(boxes: BoxColumns, group: int, in_core: int, gains: Longs, sums: Longs) -> None:
     """Give each member its share of what `count_events` found, and clear `gains`."""
-    first = group * GROUP
-    for axis in range(boxes.low.shape[0]):
-        gain = 0
-        for rank in range(GROUP - 1, -1, -1):
-            gain += gains[2 * axis, rank + 1]
-            sums[boxes.low_order[axis, first + rank]] += gain
-        gain = 0
-        for rank in range(GROUP):
-            gain += gains[2 * axis + 1, rank]
-            sums[boxes.high_order[axis, first + rank]] += gain
+    first, last = group * GROUP, (group + 1) * GROUP
     sums += in_core
+    for side in range(gains.shape[0]):
+        ranks = boxes.bound_ranks[side, first:last]
+        # From here on the row holds what the member of each rank gains on this side.
+        gain = 0
+        if side & 1 == 0:
+            for rank in range(GROUP - 1, -1, -1):
+                gain += gains[side, rank + 1]
+                gains[side, rank + 1] = gain
+            for member in range(GROUP):
+                sums[member] += gains[side, np.int64(ranks[member]) + 1]
+        else:
+            for rank in range(GROUP):
+                gain += gains[side, rank]
+                gains[side, rank] = gain
+            for member in range(GROUP):
+                sums[member] += gains[side, ranks[member]]
     gains[:] = 0
 
 

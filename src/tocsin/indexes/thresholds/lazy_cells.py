@@ -134,10 +134,11 @@ class Cells:
         begin, end = ranges.begin[places], ranges.end[places]
         is_endless = end > self._n_edges
         high = np.nextafter(edges[np.where(is_endless, 0, end - 1)], -np.inf)
+        endless = np.full(len(places), np.inf)
         return Members(
             ranges.slot[places],
-            edges[begin - 1][np.newaxis],
-            np.where(is_endless, np.inf, high)[np.newaxis],
+            np.stack([edges[begin - 1], -endless]),
+            np.stack([np.where(is_endless, np.inf, high), endless]),
             self.missing(places),
         )
 

@@ -71,6 +71,8 @@ def choose_column(keys: np.ndarray, begin: int, end: int) -> int:
             axis = column - column % 2
             extent = largest[axis + 1] - smallest[axis]
         spread = (largest[column] - smallest[column]) / extent if extent > 0 else np.float32(0.0)
+        if column == n_columns - 1:
+            spread *= np.float32(0.4)
         if spread > best_spread:
             best, best_spread = column, spread
     return best

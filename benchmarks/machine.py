@@ -1,0 +1,57 @@
+"""What a measurement ran on, and how fast that machine was at the time."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+PACKAGES = ("numba", "numpy", "pyarrow")
+
+
+def describe() -> dict[str, object]:
+    """Processor, cores, memory, load, versions."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory / 2**30, 1),
+        "load": os.getloadavg()[0],
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+        "numpy_scan_ms": round(numpy_scan_ms(), 4),
+    }
+
+
+def numpy_scan_ms(ranges: int = 1_000_000, repeats: int = 9) -> float:
+    """Milliseconds that NumPy needs to find the ranges, of a million, that hold a value: the median.
+
+    Figures of another machine, or another hour, are compared after dividing by theirs.
+    """
+    random = np.random.default_rng(1)
+    low = random.uniform(0, 90_000, ranges)
+    high = low + 10_000
+    took = []
+    for value in random.uniform(0, 100_000, repeats):
+        start = time.process_time()
+        np.count_nonzero((low <= value) & (value <= high))
+        took.append(time.process_time() - start)
+    return 1000 * median(took)
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

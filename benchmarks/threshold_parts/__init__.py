@@ -1,0 +1,1 @@
+"""What the thresholds program is made of: workloads, a player, measuring, a plot."""

@@ -48,7 +48,7 @@ TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     ("SELECT SUM(price) FROM trades WHERE price < 5 AND shares > 1 HAVING SUM(price) >= :tau",
      {"tau": [3.5, 99.5]}),
     ("SELECT COUNT(*) FROM trades WHERE price < :hi HAVING COUNT(*) >= 3", {"hi": [5.0, 9.0]}),
-    ("SELECT name FROM offers WHERE price < :p AND WEIGHT(city = :c, 0.5)", {"p": [5.0, 9.0], "c": ["a", ""]}),
+    ("SELECT name FROM offers WHERE price < :p AND WEIGHT(city = :c, 0.5)", {"p": [5, 9], "c": ["a", "b"]}),
     ("SELECT * FROM visitors WHERE age > :a AND city IN ('Oslo', :c)", {"a": [18.0, 20.0], "c": ["a", "b"]}),
     ("SELECT * FROM visitors WHERE member = :m AND WEIGHT(city <> 'Oslo', 2)", {"m": [True, False]}),
 ]  # fmt: skip

@@ -246,7 +246,7 @@ def _column_entries(
 
 def _is_text(kind: pa.DataType) -> bool:
     value = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-    return pa.types.is_string(value) or pa.types.is_large_string(value)
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
 def _is_valid(column: pa.ChunkedArray[Any]) -> Any:

@@ -28,7 +28,7 @@ class MatchScan:
     def __init__(self, capacity: int = 16) -> None:
         self._store = PredicateStore(capacity)
         self._tile = _empty_tile(1, 1, 0)
-        #: rows that the last report had room for; the next starts with as many
+        #: rows that the next report starts with, by what the last one needed
         self._rows = capacity
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns]) -> None:
@@ -45,7 +45,7 @@ class MatchScan:
     def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
 
-        Cost: events x subscriptions, and the other predicates of those whose first holds.
+        Cost: events x subscriptions, and the predicates of those whose filters an event meets.
         """
         if top is not None:
             top = min(top, self._store.top)
@@ -69,7 +69,7 @@ class MatchScan:
             ):
                 out = _grown(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])
-        self._rows = n_rows + 2 * size * BLOCK
+        self._rows = 2 * (n_rows + size * BLOCK)
         return _changes(out, n_rows, events.n_events, best > 0)
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -105,11 +105,14 @@ class MatchScan:
         size = max(1, min(TILE, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
         if self._tile.entry.shape != (size, n_keys) or self._tile.best_slot.shape != (size, top):
             self._tile = _empty_tile(size, n_keys, top)
+        # In case that memory ran out while the last report grew.
+        self._tile.best_count[:] = 0
 
 
 def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
+    """A tile that no event is in."""
     tile = Tile(
-        value=np.full((size, 2, n_keys), np.nan),
+        value=np.full((size, n_keys, 3), np.nan),
         rounded=np.full((size, 2, n_keys), np.nan, np.float32),
         entry=np.zeros((size, n_keys), np.int64),
         best_score=np.empty((size, top)),

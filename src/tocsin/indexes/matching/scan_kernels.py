@@ -20,11 +20,10 @@ from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_names
 
 Singles: TypeAlias = NDArray[np.float32]
-Words: TypeAlias = NDArray[np.uint64]
 Records: TypeAlias = NDArray[np.void]
 
 #: Slots of a block: a multiple of the bytes of a word.
-BLOCK = 512
+BLOCK = 256
 WORD = 8
 #: Predicates of a conjunction that have a filter of their own.
 FILTERS = 3
@@ -36,9 +35,10 @@ UNKNOWN = -2
 #: Bytes of a text that fit a double exactly.
 PREFIX_BYTES = 6
 
-#: Places in a bound.
+#: Places in a bound, and in a value of a tile.
 LOW = 0
 HIGH = 1
+WEIGHT = 2
 
 #: Kinds of values, which do not compare with each other; and how many there are.
 NUMBER = 1
@@ -68,22 +68,29 @@ N_ROWS = 2
 # row in one place costs one miss of the cache where five columns cost five.
 
 #: A slot: first of its predicates, and how many; -1 where the slot is free.
-SLOT = np.dtype([("start", np.int32), ("count", np.int32)])
+SLOT = np.dtype([("start", np.int32), ("count", np.int32)], align=True)
 #: A predicate: its bounds and weight; attribute and kind; which test, -1 for a RANGE.
 PREDICATE = np.dtype(
-    [("low", np.float64), ("high", np.float64), ("weight", np.float64), ("key", np.int32), ("test", np.int32)]
+    [
+        ("low", np.float64),
+        ("high", np.float64),
+        ("weight", np.float64),
+        ("key", np.int32),
+        ("test", np.int32),
+    ],
+    align=True,
 )
 #: A test: ONE_OF … TEXT_BETWEEN; first of its operands, and how many.
-TEST = np.dtype([("kind", np.int32), ("start", np.int32), ("count", np.int32)])
+TEST = np.dtype([("kind", np.int32), ("start", np.int32), ("count", np.int32)], align=True)
 #: An operand: a number, or a text's first bytes, and where in the heap the text lies.
-OPERAND = np.dtype([("value", np.float64), ("start", np.int64), ("length", np.int64)])
+OPERAND = np.dtype([("value", np.float64), ("start", np.int64), ("length", np.int64)], align=True)
 
 
 class MatchColumns(NamedTuple):
     """All subscriptions by slot, their predicates, the tests of these, and the operands of those."""
 
     #: float32 (blocks, FILTERS, 2, BLOCK): bounds of the first predicates, LOW rounded down and HIGH up;
-    #: the first LOW is NaN where the slot is free.
+    #: LOW is NaN where the slot is free.
     filter_bound: Singles
     #: int32 (blocks, FILTERS, BLOCK): their keys; ALWAYS beyond the last predicate.
     filter_key: Ints
@@ -117,9 +124,9 @@ class EventColumns(NamedTuple):
 class Tile(NamedTuple):
     """A few events laid out by key, and the best matches of each so far."""
 
-    #: float64 (events, 2, keys): LOW and HIGH; NaN where an event lacks the key, and between tiles.
+    #: float64 (events, keys, 3): LOW and HIGH, NaN where an event lacks the key and between tiles; WEIGHT.
     value: Floats
-    #: float32 (events, 2, keys): the same, LOW rounded down and HIGH up; 0 for ALWAYS.
+    #: float32 (events, 2, keys): LOW rounded down and HIGH up; 0 for ALWAYS.
     rounded: Singles
     #: int64 (events, keys): the entry, where there is one.
     entry: Longs
@@ -188,10 +195,9 @@ def compare_operand(value: Value, operands: Records, heap: Bytes, operand: Whole
 
 
 @kernel
-def passes_test(
-    kind: Whole, value: Value, operands: Records, heap: Bytes, first: Whole, count: Whole
-) -> bool:
+def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> bool:
     """Whether an event's value within the bounds of a predicate also satisfies its test."""
+    kind, first, count = np.int64(test["kind"]), np.int64(test["start"]), np.int64(test["count"])
     is_listed = False
     if kind in (ONE_OF, NONE_OF):
         # A range of more than one number always holds another one than those listed.
@@ -248,7 +254,7 @@ def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
 
 
 @kernel
-def offer_match(tile: Tile, event: int, slot: Whole, score: float, ids: IdOrder) -> None:
+def offer_match(tile: Tile, event: Whole, slot: Whole, score: float, ids: IdOrder) -> None:
     """Keep a match if it is among the best of its event so far."""
     scores, slots = tile.best_score[event], tile.best_slot[event]
     size = tile.best_count[event]
@@ -289,11 +295,16 @@ def report_best(tile: Tile, event: int, step: Whole, ids: IdOrder, out: Matches)
 
 
 @kernel
-def round_outwards(low: float, high: float, out_low: Singles, out_high: Singles, place: Whole) -> None:
-    """Write the narrowest range in single precision that holds the given one."""
-    near_low, near_high = np.float32(low), np.float32(high)
-    out_low[place] = np.nextafter(near_low, np.float32(-np.inf)) if near_low > low else near_low
-    out_high[place] = np.nextafter(near_high, np.float32(np.inf)) if near_high < high else near_high
+def round_down(number: float) -> np.float32:
+    """The greatest single that is not above a double."""
+    near = np.float32(number)
+    return np.nextafter(near, np.float32(-np.inf)) if near > number else near
+
+
+@kernel
+def round_up(number: float) -> np.float32:
+    """The least single that is not below a double."""
+    return -round_down(-number)
 
 
 @kernel
@@ -307,17 +318,16 @@ def set_filters(columns: MatchColumns, slots: Ints) -> None:
             if level < columns.slots[slot]["count"]:
                 predicate = columns.predicates[columns.slots[slot]["start"] + level]
                 key, low, high = np.int64(predicate["key"]), predicate["low"], predicate["high"]
-            bounds = columns.filter_bound[block, level]
-            round_outwards(low, high, bounds[LOW], bounds[HIGH], place)
+            columns.filter_bound[block, level, LOW, place] = round_down(low)
+            columns.filter_bound[block, level, HIGH, place] = round_up(high)
             columns.filter_key[block, level, place] = key
         columns.block_key[block] = UNKNOWN
 
 
 @kernel
-def lay_out_events(events: EventColumns, begin: Whole, size: int, is_there: bool, tile: Tile) -> None:
-    """Write the values of `size` events from `begin` on into the tile, or take them out again."""
+def lay_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
+    """Write the values of `size` events from `begin` on into the tile."""
     for event in range(size):
-        value, rounded = tile.value[event], tile.rounded[event]
         for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
             known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
             low, high = events.low[entry], events.high[entry]
@@ -326,74 +336,93 @@ def lay_out_events(events: EventColumns, begin: Whole, size: int, is_there: bool
             if kind == TEXT:
                 low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
                 high = low
-            if not is_there:
-                low = high = np.nan
             key = KINDS * known + kind
-            value[LOW, key], value[HIGH, key] = low, high
-            round_outwards(low, high, rounded[LOW], rounded[HIGH], key)
+            tile.value[event, key, LOW] = low
+            tile.value[event, key, HIGH] = high
+            tile.value[event, key, WEIGHT] = events.weight[entry]
+            tile.rounded[event, LOW, key] = round_down(low)
+            tile.rounded[event, HIGH, key] = round_up(high)
             tile.entry[event, key] = entry
 
 
 @kernel
-def share_keys(columns: MatchColumns, block: Whole) -> None:
+def take_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
+    """Leave the tile as it was before those events were laid out."""
+    for event in range(size):
+        for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
+            known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
+            if known >= 0:
+                key = KINDS * known + kind
+                tile.value[event, key] = np.nan
+                tile.rounded[event, LOW, key] = tile.rounded[event, HIGH, key] = np.nan
+
+
+@kernel
+def share_keys(bounds: Singles, keys: Ints, block: Whole, out_shared: Ints) -> None:
     """Find the key of each level that all slots of a block share; what nothing meets need not agree."""
     for level in range(FILTERS):
         shared = np.int64(UNKNOWN)
         for place in range(BLOCK):
-            low, key = columns.filter_bound[block, level, LOW, place], columns.filter_key[block, level, place]
+            low, key = bounds[block, level, LOW, place], np.int64(keys[block, level, place])
             if low == low and key != shared:
-                shared = np.int64(key) if shared == UNKNOWN else np.int64(MIXED)
-        columns.block_key[block, level] = ALWAYS if shared == UNKNOWN else shared
+                shared = key if shared == UNKNOWN else np.int64(MIXED)
+        out_shared[block, level] = ALWAYS if shared == UNKNOWN else shared
 
 
 @kernel
-def list_candidates(
-    columns: MatchColumns,
-    block: Whole,
-    rounded: Singles,
-    size: int,
-    is_met: Bytes,
-    out: Matches,
-    row: Whole,
-) -> Whole:
-    """Write which slots of a block pass the filters of which events, from `row` on; the row after the last."""
-    bounds, keys = columns.filter_bound, columns.filter_key
+def list_candidates(columns: MatchColumns, n_blocks: int, rounded: Singles, size: int, out: Matches) -> Whole:
+    """Write which slots pass the filters of which events into the rows that are left, as far as these reach.
+
+    A block at a time, from the one in hand on. Returns the row after the last one written.
+    """
+    # One nest of loops: as functions of their own, the inner ones would take longer to call than to run.
+    bounds, keys, shared = columns.filter_bound, columns.filter_key, columns.block_key
     step, subscription = out.step, out.subscription
+    row, block = out.progress[N_ROWS], out.progress[BLOCK_IN_HAND]
+    is_met = np.empty(BLOCK, np.uint8)
     words = is_met.view(np.uint64)
-    for event in range(size):
-        is_met[:] = 1
-        some = np.uint64(1)
-        for level in range(FILTERS):
-            key = np.int64(columns.block_key[block, level])
-            if some == 0 or (level > 0 and key == ALWAYS):
-                break
-            if key >= 0:
-                # One key for all: nothing to look up.
-                low, high = rounded[event, LOW, key], rounded[event, HIGH, key]
-                for place in range(BLOCK):
-                    is_met[place] &= (low <= bounds[block, level, HIGH, place]) & (
-                        bounds[block, level, LOW, place] <= high
-                    )
-            else:
-                for place in range(BLOCK):
-                    # Unsigned: a signed index may be negative, which costs a check at each use.
-                    one = np.uint32(keys[block, level, place])
-                    is_met[place] &= (rounded[event, LOW, one] <= bounds[block, level, HIGH, place]) & (
-                        bounds[block, level, LOW, place] <= rounded[event, HIGH, one]
-                    )
-            some = np.uint64(0)
+    while block < n_blocks and row + BLOCK * size <= step.shape[0]:
+        if shared[block, 0] == UNKNOWN:
+            share_keys(bounds, keys, block, shared)
+        for event in range(size):
+            is_met[:] = 1
+            some = np.uint64(1)
+            for level in range(FILTERS):
+                key = np.int64(shared[block, level])
+                if some == 0 or (level > 0 and key == ALWAYS):
+                    break
+                if key >= 0:
+                    # One key for all: nothing to look up, and nothing to do where the event lacks it.
+                    low, high = rounded[event, LOW, key], rounded[event, HIGH, key]
+                    if low != low:
+                        some = np.uint64(0)
+                        break
+                    for place in range(BLOCK):
+                        is_met[place] &= (low <= bounds[block, level, HIGH, place]) & (
+                            bounds[block, level, LOW, place] <= high
+                        )
+                else:
+                    for place in range(BLOCK):
+                        # Unsigned: a signed index may be negative, which costs a check at each use.
+                        one = np.uint32(keys[block, level, place])
+                        is_met[place] &= (rounded[event, LOW, one] <= bounds[block, level, HIGH, place]) & (
+                            bounds[block, level, LOW, place] <= rounded[event, HIGH, one]
+                        )
+                some = np.uint64(0)
+                for word in range(BLOCK // WORD):
+                    some |= words[word]
+            if some == 0:
+                continue
             for word in range(BLOCK // WORD):
-                some |= words[word]
-        if some == 0:
-            continue
-        for word in range(BLOCK // WORD):
-            if words[word] != 0:
-                for place in range(WORD * word, WORD * word + WORD):
-                    # Always written, kept if it counts: which ones do cannot be predicted.
-                    step[row] = event
-                    subscription[row] = BLOCK * block + place
-                    row += is_met[place]
-    return row
+                if words[word] != 0:
+                    for place in range(WORD * word, WORD * word + WORD):
+                        # Always written, kept if it counts: which ones do cannot be predicted.
+                        step[row] = event
+                        subscription[row] = BLOCK * block + place
+                        row += np.int64(is_met[place])
+        block += 1
+    out.progress[BLOCK_IN_HAND] = block
+    return np.int64(row)
 
 
 @kernel
@@ -401,32 +430,33 @@ def confirm_candidates(
     columns: MatchColumns, events: EventColumns, tile: Tile, end: Whole, top: int, ids: IdOrder, out: Matches
 ) -> None:
     """Score the candidates up to row `end`, keeping those whose predicates all hold."""
-    slots, predicates = columns.slots, columns.predicates
-    kept = out.progress[N_ROWS]
+    slots, predicates, values = columns.slots, columns.predicates, tile.value
+    first_event, kept = out.progress[EVENT], out.progress[N_ROWS]
     for row in range(kept, end):
-        event, slot = np.int64(out.step[row]), np.int64(out.subscription[row])
+        # Unsigned here, too.
+        event, slot = np.uint32(out.step[row]), np.uint32(out.subscription[row])
+        start = np.uint64(slots[slot]["start"])
         score = 0.0
         is_match = True
-        start = np.int64(slots[slot]["start"])
-        for place in range(start, start + slots[slot]["count"]):
+        for place in range(start, start + np.uint64(slots[slot]["count"])):
             predicate = predicates[place]
-            key = np.int64(predicate["key"])
-            low, high = tile.value[event, LOW, key], tile.value[event, HIGH, key]
-            entry = tile.entry[event, key]
-            is_match = low <= predicate["high"] and predicate["low"] <= high
+            key = np.uint32(predicate["key"])
+            low, high = values[event, key, LOW], values[event, key, HIGH]
+            is_match = (low <= predicate["high"]) & (predicate["low"] <= high)
             if is_match and predicate["test"] >= 0:
-                test = columns.tests[predicate["test"]]
+                entry = tile.entry[event, key]
                 length = np.int64(events.text_length[entry])
                 value = Value(low, high, events.text_start[entry], length, events.heap)
-                kind, first, count = np.int64(test["kind"]), np.int64(test["start"]), np.int64(test["count"])
-                is_match = passes_test(kind, value, columns.operands, columns.heap, first, count)
+                is_match = passes_test(
+                    columns.tests[predicate["test"]], value, columns.operands, columns.heap
+                )
             if not is_match:
                 break
-            score += predicate["weight"] * events.weight[entry]
+            score += predicate["weight"] * values[event, key, WEIGHT]
         if is_match and top > 0:
-            offer_match(tile, event, slot, score, ids)
+            offer_match(tile, np.int64(event), np.int64(slot), score, ids)
         elif is_match:
-            out.step[kept] = out.progress[EVENT] + event
+            out.step[kept] = first_event + np.int64(event)
             out.subscription[kept] = slot
             out.score[kept] = score
             kept += 1
@@ -448,20 +478,14 @@ def match_tile(
 
     Candidates go into the rows after those that are done, and matches take their place.
     """
-    is_met = np.empty(BLOCK, np.uint8)
-    end = out.progress[N_ROWS]
-    for block in range(out.progress[BLOCK_IN_HAND], n_blocks):
-        if end + BLOCK * size > out.step.shape[0]:
-            confirm_candidates(columns, events, tile, end, top, ids, out)
-            end = out.progress[N_ROWS]
-            out.progress[BLOCK_IN_HAND] = block
-            if end + BLOCK * size > out.step.shape[0]:
-                return False
-        if columns.block_key[block, 0] == UNKNOWN:
-            share_keys(columns, block)
-        end = list_candidates(columns, block, tile.rounded, size, is_met, out, end)
-    confirm_candidates(columns, events, tile, end, top, ids, out)
-    return True
+    while True:
+        begin = out.progress[BLOCK_IN_HAND]
+        end = list_candidates(columns, n_blocks, tile.rounded, size, out)
+        confirm_candidates(columns, events, tile, end, top, ids, out)
+        if out.progress[BLOCK_IN_HAND] == n_blocks:
+            return True
+        if out.progress[BLOCK_IN_HAND] == begin:
+            return False
 
 
 @kernel
@@ -481,9 +505,9 @@ def match_events(
         size = min(tile.entry.shape[0], n_events - begin)
         if out.progress[N_ROWS] + size * top > out.step.shape[0]:
             return False
-        lay_out_events(events, begin, size, True, tile)
+        lay_out_events(events, begin, size, tile)
         is_done = match_tile(columns, n_blocks, events, size, tile, top, ids, out)
-        lay_out_events(events, begin, size, False, tile)
+        take_out_events(events, begin, size, tile)
         if not is_done:
             return False
         if top > 0:

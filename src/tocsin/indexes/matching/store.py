@@ -50,7 +50,7 @@ _SAVED = {
     "tests": ("kind", "count"),
     "operands": ("value", "length"),
 }
-_FILLS = {"filter_bound": np.nan, "block_key": UNKNOWN}
+_FILLS = {"filter_bound": np.nan, "block_key": UNKNOWN, "slots": -1}
 
 
 class PredicateStore:
@@ -67,7 +67,7 @@ class PredicateStore:
         self._n_garbage = 0
         self.columns = MatchColumns(
             **_empty_filters(capacity),
-            slots=_free_slots(capacity),
+            slots=np.full(capacity, -1, SLOT),
             predicates=np.zeros(capacity, PREDICATE),
             tests=np.zeros(capacity, TEST),
             operands=np.zeros(capacity, OPERAND),
@@ -115,7 +115,7 @@ class PredicateStore:
         n_bytes = int(columns.operands["length"][operands].sum())
         self._n_garbage += len(predicates) + len(tests) + len(operands) + n_bytes
         block, place = np.divmod(slots, BLOCK)
-        columns.filter_bound[block, 0, LOW, place] = np.nan
+        columns.filter_bound[block, :, LOW, place] = np.nan
         columns.block_key[block] = UNKNOWN
         columns.slots["count"][slots] = -1
         if self._n_used > SMALL and 2 * self._n_garbage > self._n_used:
@@ -170,7 +170,7 @@ class PredicateStore:
             for field in fields:
                 saved[f"{table}_{field}"] = getattr(self.columns, table)[field].copy()
         names = [name.encode() for name in self.attributes]
-        saved["attributes"] = np.frombuffer(b"".join(names), np.uint8)
+        saved["attributes"] = np.frombuffer(bytearray(b"".join(names)), np.uint8)
         saved["attributes_length"] = np.array([len(name) for name in names], np.int32)
         return saved
 
@@ -207,25 +207,23 @@ class PredicateStore:
         self._check_filters()
 
     def _check_filters(self) -> None:
-        """Filters hold their predicates' bounds, and a block's shared keys are those of its slots."""
+        """Filters hold the bounds of their predicates, and a block's shared keys are those of its slots."""
         columns = self.columns
-        for slot in range(BLOCK * len(columns.block_key)):
+        is_free = np.ones(BLOCK * len(columns.block_key), np.bool_)
+        is_free[np.flatnonzero(columns.slots["count"] >= 0)] = False
+        for level in range(FILTERS):
+            assert np.isnan(columns.filter_bound[:, level, LOW].ravel()[is_free]).all()
+        for slot in np.flatnonzero(~is_free).tolist():
             block, place = divmod(slot, BLOCK)
-            bounds = columns.filter_bound[block, :, :, place]
-            start, count = columns.slots[slot].tolist() if slot < self.top else (0, -1)
-            if count < 0:
-                assert np.isnan(bounds[0, LOW])
-                continue
-            assert (columns.filter_key[block, count:, place] == ALWAYS).all()
-            for level in range(min(count, FILTERS)):
-                low, high, _, key, _ = columns.predicates[start + level].tolist()
-                assert columns.filter_key[block, level, place] == key
-                assert bounds[level, LOW] <= low or np.isnan([low, bounds[level, LOW]]).all()
-                assert bounds[level, HIGH] >= high or np.isnan([high, bounds[level, HIGH]]).all()
-            is_known = columns.block_key[block] >= 0
-            is_open = ~np.isnan(bounds[:, LOW])
-            is_same = columns.block_key[block] == columns.filter_key[block, :, place]
-            assert is_same[is_known & is_open].all()
+            start, count = columns.slots[slot].tolist()
+            keys, bounds = columns.filter_key[block, :, place], columns.filter_bound[block, :, :, place]
+            predicates = columns.predicates[start : start + count][:FILTERS]
+            assert keys.tolist() == [*predicates["key"], *[ALWAYS] * (FILTERS - len(predicates))]
+            # Not the other way round: NaN is a bound, too.
+            assert not (bounds[: len(predicates), LOW] > predicates["low"]).any()
+            assert not (bounds[: len(predicates), HIGH] < predicates["high"]).any()
+            shared = columns.block_key[block]
+            assert ((shared == keys) | (shared < 0) | np.isnan(bounds[:, LOW])).all()
 
     @property
     def _n_used(self) -> int:
@@ -291,7 +289,7 @@ class PredicateStore:
         self._n_predicates, self._n_tests = len(predicates), len(tests)
         self._n_operands, self._n_bytes = len(operands), len(heap)
         self._n_garbage = 0
-        slots = _free_slots(self.top)
+        slots = np.empty(self.top, SLOT)
         slots["count"] = counts
         slots["start"] = _starts(np.maximum(counts, 0))
         tests["start"] = _starts(tests["count"])
@@ -301,12 +299,6 @@ class PredicateStore:
             **filters, slots=slots, predicates=predicates, tests=tests, operands=operands, heap=heap
         )
         self._set_filters(np.flatnonzero(counts >= 0))
-
-
-def _free_slots(count: int) -> Records:
-    slots = np.zeros(count, SLOT)
-    slots["count"] = -1
-    return slots
 
 
 def _empty_filters(slots: int) -> Arrays:

@@ -29,11 +29,12 @@ from tocsin.indexes.shared.jit import kernel
 @kernel
 def find_in_chain(boxes: Boxes, box: int, rows: RowColumns, chains: Chains, code: int) -> int:
     """A row of the code's chain that is in the box, -1 if there is none."""
-    row = chains.head[code]
+    # Links are int32; widened, so that `is_inside` is compiled once.
+    row = np.int64(chains.head[code])
     while row >= 0:
         if is_inside(boxes, box, rows.value, row, boxes.lo.shape[0]):
             return int(row)
-        row = chains.after[row]
+        row = np.int64(chains.after[row])
     return -1
 
 

@@ -76,7 +76,8 @@ def write_pairs(
     n_theirs = theirs.boxes.lo.shape[0]
     mine = images.row[image]
     code = images.value[image, images.value.shape[1] - 1]
-    row = theirs.chains.head[images.bucket[image]]
+    # Links are int32; widened, so that `is_inside` and `write_change` are compiled once.
+    row = np.int64(theirs.chains.head[images.bucket[image]])
     while row >= 0:
         if theirs.rows.value[row, n_theirs] == code and is_inside(
             theirs.boxes, box, theirs.rows.value, row, n_theirs
@@ -88,7 +89,7 @@ def write_pairs(
             out_born[n_out, 1 - side] = theirs.rows.born[row]
             n_out = write_change(out, n_out, step, box, mine if side == LEFT else row, np.nan)
             out.other[n_out - 1] = row if side == LEFT else mine
-        row = theirs.chains.after[row]
+        row = np.int64(theirs.chains.after[row])
     return n_out
 
 

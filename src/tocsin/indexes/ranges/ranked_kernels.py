@@ -263,7 +263,7 @@ def list_ranked(
                 if inside[i] and rank < limit:
                     if n_out == len(out.step):
                         return FULL
-                    row = ranking.order[start + i]
+                    row = np.int64(ranking.order[start + i])
                     rank += 1
                     out.op[n_out] = VALUE if is_extreme else ENTER
                     n_out = write_change(

@@ -11,12 +11,15 @@ This is a leaf file: the kernels beside it call into it, and it calls nothing bu
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Bools, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import kernel
+
+#: A whole number in a kernel: Python's or NumPy's, compiled the same.
+Whole: TypeAlias = int | np.int64
 
 #: What a reporting kernel answers.
 DONE = 0
@@ -106,7 +109,7 @@ class Chains(NamedTuple):
 
 
 @kernel
-def is_inside(boxes: Boxes, box: int, value: Floats, at: int, n_dimensions: int) -> bool:
+def is_inside(boxes: Boxes, box: int, value: Floats, at: Whole, n_dimensions: int) -> bool:
     """Whether row `at` of `value` is in the box, by its first `n_dimensions`. NaN is in no box."""
     for j in range(n_dimensions):
         x = value[at, j]
@@ -345,7 +348,7 @@ def close_chains(chains: Chains, rows: RowColumns, images: Images, step: int) ->
 
 
 @kernel
-def write_change(out: ChangeSet, at: int, step: int, box: int, row: int, score: float) -> int:
+def write_change(out: ChangeSet, at: int, step: int, box: int, row: Whole, score: float) -> int:
     """Write one change at place `at`, without its op. Answers the next place.
 
     What only some changes have is left to the caller, a constant op too: Numba would compile this once

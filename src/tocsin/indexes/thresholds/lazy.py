@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tocsin.indexes.contract import MATURE, VALUE, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
-from tocsin.indexes.thresholds.lazy_cells import LONGEST_BATCH, Cells
+from tocsin.indexes.thresholds.lazy_cells import FEWEST, LONGEST_BATCH, Cells
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
     BATCH,
@@ -40,9 +40,7 @@ from tocsin.indexes.thresholds.scan import _unscaled
 
 #: Events in the log of the boxes: at least, and at most.
 SHORTEST_LOG = 1 << 14
-LONGEST_LOG = 1 << 20
-#: Members from which on there are cells.
-FEWEST_IN_CELLS = 1 << 12
+LONGEST_LOG = 1 << 18
 #: Single events that wait to be logged together.
 MOST_WAITING = 1 << 12
 NO_CHANGES = ChangeSet.empty()
@@ -103,7 +101,12 @@ class LazyThresholds:
         self._boxes.remove(places[(places >= 0) & (places < IN_CELLS)])
         if self._cells is not None:
             self._cells.remove(places[places >= IN_CELLS] - IN_CELLS)
-        if self._n_places() > 2 * self._n_members() + 8 * GROUP * 16:
+        if self._boxes.is_half_empty:
+            self._log_waiting()
+            self._end_batch()
+            self._boxes.compact(self._slots, self._log.columns)
+            self._schedule()
+        if self._cells is not None and self._cells.is_half_empty:
             self._log_waiting()
             self._rebuild(None)
             self._schedule()
@@ -144,6 +147,9 @@ class LazyThresholds:
             return
         while True:
             self._settle()
+            if self._boxes.wants_fold(self._log.columns):
+                self._clear_log()
+                self._schedule()
             if state[READ] == len(weights):
                 return
             self._make_room(int(weights[state[READ]]))
@@ -211,18 +217,11 @@ class LazyThresholds:
         state[DUE], state[LIMIT] = due, limit
         self._spare = due - int(state[CLOCK])
 
-    def _n_members(self) -> int:
-        return self._boxes.n_members + (self._cells.n_members if self._cells is not None else 0)
-
-    def _n_places(self) -> int:
-        groups = self._boxes.n_groups + (self._cells.n_groups if self._cells is not None else 0)
-        return groups * GROUP
-
     def _add(self, members: Members) -> None:
         boxes, log = self._boxes, self._log.columns
         n_new = boxes.n_members + len(members.slots)
         in_cells = self._cells.n_members if self._cells is not None else 0
-        if (self._dimensions < 2 and n_new >= max(FEWEST_IN_CELLS, in_cells // 8)) or len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
+        if (self._dimensions < 2 and n_new >= max(FEWEST, in_cells // 8)) or len(members.slots) > boxes.n_members or boxes.n_loose + len(members.slots) > max(n_new // 2, 8 * GROUP * 16):
             self._rebuild(members)
         else:
             boxes.add(members, self._slots, log)
@@ -236,7 +235,7 @@ class LazyThresholds:
             everyone = everyone.joined(members)
             everyone = everyone.take(everyone.order())
         self._boxes, self._cells = Boxes(self._axes, GROUP), None
-        if self._dimensions < 2 and len(everyone.slots) >= FEWEST_IN_CELLS:
+        if self._dimensions < 2 and len(everyone.slots) >= FEWEST:
             self._cells = Cells(everyone, self._slots, int(self._log.state[CLOCK]))
         else:
             self._boxes.add(everyone, self._slots, self._log.columns)

@@ -13,17 +13,23 @@ from tocsin.indexes.thresholds.lazy_boxes_kernels import (
     look_at_groups,
 )
 from tocsin.indexes.thresholds.lazy_columns import (
+    BATCH,
     GROUP,
     LARGEST,
+    LENGTH,
     NOWHERE,
     LogColumns,
     SlotColumns,
 )
 from tocsin.indexes.thresholds.lazy_log import Report
 from tocsin.indexes.thresholds.lazy_members import Members
+from tocsin.indexes.thresholds.lazy_sweep_kernels import Sweep, sweep_boxes
 
 #: Groups that small registrations fill in the order of arrival, before they are sorted into tight ones.
 OPEN_GROUPS = 16
+#: What a member and an event cost in a sweep, if an event of the log costs a group that is looked at 1.
+SWEEP_MEMBER = 120
+SWEEP_EVENT = 60
 #: Members whose bounds are looked at to choose the grid.
 SAMPLE = 4096
 
@@ -45,6 +51,13 @@ class Boxes:
         self.n_loose = 0
         self._open_first = -1
         self._open_used = 0
+        #: events that groups were behind when they were looked at, since the last fold
+        self._behind = 0
+
+    @property
+    def is_half_empty(self) -> bool:
+        """Whether more than half of the places are free."""
+        return self.n_groups > 2 * OPEN_GROUPS and self.n_groups * GROUP > 2 * self.n_members
 
     @property
     def due(self) -> int:
@@ -86,10 +99,17 @@ class Boxes:
             return
         groups = np.empty(self.n_groups, np.int32)
         groups = groups[: find_due(self.columns, log, self.n_groups, groups)]
+        self._sweep(groups, log, int(log.state[BATCH]))
+        self._behind += int((log.state[BATCH] - self.columns.since[groups]).sum())
         before = int(report.rows.n_rows[0])
         self._look(groups, slots, log, report)
         matured = report.rows.subscription[before : report.rows.n_rows[0]]
         self.n_members -= int(np.count_nonzero(~slots.is_repeating[matured]))
+
+    def wants_fold(self, log: LogColumns) -> bool:
+        """Whether looking at late groups one by one has cost as much as it costs to fold the log."""
+        fold = SWEEP_MEMBER * self.n_members + SWEEP_EVENT * int(log.state[LENGTH])
+        return len(self.columns.bound) == 4 and self._behind > fold
 
     def missing(self, places: Ints, slots: SlotColumns, log: LogColumns) -> Longs:
         """What these members still need, counting every event. Cost: a look at each one's group."""
@@ -98,6 +118,8 @@ class Boxes:
 
     def fold(self, slots: SlotColumns, log: LogColumns) -> None:
         """Hold all members against the log. To be called when everyone due has been settled."""
+        self._sweep(np.arange(self.n_groups, dtype=np.int32), log, int(log.state[LENGTH]))
+        self._behind = 0
         self._look(np.arange(self.n_groups, dtype=np.int32), slots, log, Report(1))
 
     def forget_log(self, log: LogColumns) -> None:
@@ -106,23 +128,71 @@ class Boxes:
         columns.grid_weights[:] = 0
         columns.grid_sums[:] = 0
         self._choose_grid()
-        fit_groups(columns, log, 0, self.n_groups)
+        fit_groups(columns, log, 0, self.n_groups, False)
+
+    def compact(self, slots: SlotColumns, log: LogColumns) -> None:
+        """Move all members together. Cost: linear, and a look at the groups that have seen some of the log."""
+        is_late = self.columns.since[: self.n_groups] == 0
+        self._look(np.flatnonzero(~is_late).astype(np.int32), slots, log, Report(1))
+        parts = [self._members_at(np.flatnonzero(is_there)) for is_there in (is_late, ~is_late)]
+        old = self.columns
+        self.columns = _free_columns(len(old.bound) // 2, 1)._replace(
+            **{name: column for name, column in old._asdict().items() if name.startswith("grid")}
+        )
+        self.n_groups, self._open_first = 0, -1
+        for members in parts:
+            first = self._new_groups(-(-len(members.slots) // GROUP))
+            self._put(members, first * GROUP, slots, log)
+        # The late ones are still to be held against the whole log: the next look finds out when.
+        n_late = -(-len(parts[0].slots) // GROUP)
+        for column in (self.columns.since, self.columns.base, self.columns.due):
+            column[:n_late] = 0
 
     def members(self) -> Members:
         """Every member, as of the last `fold`."""
-        return self._members(0, self.n_groups * GROUP)
+        return self._members_at(np.arange(self.n_groups))
 
-    def _members(self, begin: int, end: int) -> Members:
+    def _members_at(self, groups: np.ndarray) -> Members:
         columns = self.columns
-        places = begin + np.flatnonzero(columns.slot[begin:end] >= 0)
+        places = (groups[:, np.newaxis] * GROUP + np.arange(GROUP)).ravel()
+        places = places[columns.slot[places] >= 0]
         return Members(
-            columns.slot[places], columns.low[:, places], columns.high[:, places], columns.need[places]
+            columns.slot[places],
+            np.stack([bound[places] for bound in columns.bound[::2]]),
+            np.stack([-bound[places] for bound in columns.bound[1::2]]),
+            columns.need[places],
         )
 
     def _look(self, groups: Ints, slots: SlotColumns, log: LogColumns, report: Report) -> None:
         report.fill(
             lambda begin, rows: look_at_groups(self.columns, slots, log, groups, begin, rows), len(groups)
         )
+
+    def _sweep(self, groups: Ints, log: LogColumns, length: int) -> None:
+        """Hold those that have seen nothing of the log against its first events at once, where that is faster.
+
+        Nobody matures there. Two dimensions only: others have no sweep.
+        """
+        columns = self.columns
+        groups = groups[columns.since[groups] == 0]
+        is_faster = len(groups) * (length - SWEEP_MEMBER * GROUP) > SWEEP_EVENT * length
+        if len(columns.bound) != 4 or not is_faster:
+            return
+        places = (groups[:, np.newaxis] * GROUP + np.arange(GROUP, dtype=np.int32)).ravel()
+        places = places[columns.slot[places] >= 0]
+        orders = [np.argsort(log.values[axis, :length]) for axis in range(2)]
+        ranks = np.empty(length, np.int32)
+        ranks[orders[1]] = np.arange(length, dtype=np.int32)
+        bounds = []
+        for axis, order in enumerate(orders):
+            values = log.values[axis, order]
+            low, high = columns.bound[2 * axis, places], -columns.bound[2 * axis + 1, places]
+            bounds.append(np.searchsorted(values, low, "left").astype(np.int32))
+            bounds.append(np.searchsorted(values, high, "right").astype(np.int32))
+        held = np.empty(len(places), np.int64)
+        sweep_boxes(Sweep(ranks[orders[0]], log.weights[orders[0]], *bounds), held)
+        columns.need[places] -= held
+        columns.since[groups] = length
 
     def _put(self, members: Members, begin: int, slots: SlotColumns, log: LogColumns) -> None:
         """Write members to the free places from `begin` on, and let them count from now."""
@@ -131,17 +201,16 @@ class Boxes:
         # Whoever is in these groups already must not lose what it has not been held against.
         self._look(np.arange(first, last, dtype=np.int32), slots, log, Report(1))
         columns = self.columns
-        columns.low[:, begin:end] = members.low
-        columns.high[:, begin:end] = members.high
+        columns.bound[::2, begin:end] = members.low
+        columns.bound[1::2, begin:end] = -members.high
         columns.need[begin:end] = members.need
         columns.slot[begin:end] = members.slots
         slots.place[members.slots] = np.arange(begin, end, dtype=np.int32)
-        fit_groups(columns, log, first, last)
+        fit_groups(columns, log, first, last, True)
 
     def _free(self, places: Ints | slice) -> None:
         columns = self.columns
-        columns.low[:, places] = np.inf
-        columns.high[:, places] = -np.inf
+        columns.bound[:, places] = np.inf
         columns.need[places] = LARGEST
         columns.slot[places] = NOWHERE
 
@@ -150,10 +219,10 @@ class Boxes:
         first, room = self._open_first, OPEN_GROUPS * GROUP
         self._look(np.arange(first, first + OPEN_GROUPS, dtype=np.int32), slots, log, Report(1))
         begin = first * GROUP
-        members = self._members(begin, begin + room)
+        members = self._members_at(np.arange(first, first + OPEN_GROUPS))
         self._free(slice(begin, begin + room))
         self._put(members.take(members.order()), begin, slots, log)
-        fit_groups(self.columns, log, first, first + OPEN_GROUPS)
+        fit_groups(self.columns, log, first, first + OPEN_GROUPS, True)
         self._open_used = len(members.slots)
         if self._open_used > room // 2:
             self._open_first = -1
@@ -164,13 +233,10 @@ class Boxes:
         self.n_groups += count
         have = len(self.columns.slack)
         if self.n_groups > have:
-            larger = _free_columns(len(self.columns.low), max(self.n_groups, 2 * have))
-            for name, column in self.columns._asdict().items():
-                if not name.startswith("grid"):
-                    getattr(larger, name)[..., : column.shape[-1]] = column
-            self.columns = larger._replace(
-                **{name: column for name, column in self.columns._asdict().items() if name.startswith("grid")}
-            )
+            larger = _free_columns(len(self.columns.bound) // 2, max(self.n_groups, 2 * have))
+            for column, wider in zip(self.columns, larger, strict=True):
+                wider[tuple(slice(size) for size in column.shape)] = column
+            self.columns = larger
         return first
 
     def _choose_grid(self) -> None:
@@ -180,24 +246,22 @@ class Boxes:
         places = places[:: max(len(places) // SAMPLE, 1)]
         if len(places) == 0:
             return
-        for axis in range(min(len(columns.low), 2)):
-            bounds = np.sort(np.concatenate([columns.low[axis, places], columns.high[axis, places]]))
+        for axis in range(2):
+            bounds = np.sort(np.concatenate([columns.bound[2 * axis, places], -columns.bound[2 * axis + 1, places]]))
             columns.grid_edges[axis] = bounds[np.arange(1, GRID) * len(bounds) // GRID]
 
 
 def _free_columns(axes: int, groups: int) -> BoxColumns:
     places = groups * GROUP
+    sides = 2 * axes
     return BoxColumns(
-        low=np.full((axes, places), np.inf),
-        high=np.full((axes, places), -np.inf),
+        bound=np.full((sides, places), np.inf),
         need=np.full(places, LARGEST, np.int64),
         slot=np.full(places, NOWHERE, np.int32),
-        sorted_bounds=np.zeros((2 * axes, places)),
-        bound_ranks=np.zeros((2 * axes, places), np.uint8),
-        cover_low=np.full((axes, groups), np.inf),
-        cover_high=np.full((axes, groups), -np.inf),
-        core_low=np.full((axes, groups), -np.inf),
-        core_high=np.full((axes, groups), np.inf),
+        sorted_bounds=np.full((groups, sides * GROUP), np.inf),
+        bound_ranks=np.zeros((groups, sides * GROUP), np.uint8),
+        cover=np.full((sides, groups), np.inf),
+        core=np.full((sides, groups), -np.inf),
         slack=np.full(groups, LARGEST, np.int64),
         due=np.full(groups, LARGEST, np.int64),
         since=np.zeros(groups, np.int64),

@@ -35,29 +35,32 @@ from tocsin.indexes.thresholds.scan_kernels import Maturities
 GRID = 64
 #: Groups whose due times are compared at a time.
 STRIDE = 64
+#: Halvings from a group to one member.
+GROUP_BITS = 8
 
 
 class BoxColumns(NamedTuple):
-    """Members lie group by group; the member at place p is in group p // GROUP."""
+    """Members lie group by group; the member at place p is in group p // GROUP.
 
-    #: float64 (axes, places): smallest value inside; +inf at a free place.
-    low: Floats
-    #: float64 (axes, places): largest value inside; -inf at a free place.
-    high: Floats
+    A box is kept as one bound a side: 2 * axis is the low side of an axis, and 2 * axis + 1 the high
+    side, seen in a mirror. A value is inside if on every side it is not below the bound, where on a
+    high side both are negative of what they are.
+    """
+
+    #: float64 (sides, places): bound of the box; +inf at a free place.
+    bound: Floats
     #: int64 (places,): scaled weight missing when the group was last looked at; positive.
     need: Longs
     #: int32 (places,): slot of the subscription; -1 at a free place.
     slot: Ints
-    #: float64 (2 * axes, places): each group's `low` and `high` on each axis, ascending, when its cover was fitted,
+    #: float64 (groups, sides * GROUP): on each side the members' bounds, ascending, when the group was fitted,
     sorted_bounds: Floats
-    #: uint8 (2 * axes, places): and where among them the member's own is.
+    #: uint8 (groups, sides * GROUP): and where among them each member's own is.
     bound_ranks: Bytes
-    #: float64 (axes, groups): the cover's bounds.
-    cover_low: Floats
-    cover_high: Floats
-    #: float64 (axes, groups): the core's bounds; the core may be empty, low beyond high.
-    core_low: Floats
-    core_high: Floats
+    #: float64 (sides, groups): the cover, smallest of the bounds.
+    cover: Floats
+    #: float64 (sides, groups): the core, largest of the bounds; the core may be empty.
+    core: Floats
     #: int64 (groups,): smallest need of the members, or less.
     slack: Longs
     #: int64 (groups,): the clock before which no member can mature.
@@ -145,39 +148,31 @@ def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints
 
 
 @kernel
-def sort_bounds(bounds: Floats, out_sorted: Floats, out_ranks: Bytes) -> None:
-    """Sort the bounds of a group."""
-    order = np.argsort(bounds)
-    for rank in range(GROUP):
-        out_sorted[rank] = bounds[order[rank]]
-        out_ranks[order[rank]] = rank
+def fit_group(boxes: BoxColumns, group: int) -> None:
+    """Set the group's cover and core to its members', and sort their bounds."""
+    first, last = group * GROUP, (group + 1) * GROUP
+    for side in range(boxes.bound.shape[0]):
+        bounds = boxes.bound[side, first:last]
+        cover, core = np.inf, -np.inf
+        for member in range(GROUP):
+            if boxes.slot[first + member] >= 0:
+                cover, core = min(cover, bounds[member]), max(core, bounds[member])
+        boxes.cover[side, group], boxes.core[side, group] = cover, core
+        order = np.argsort(bounds)
+        for rank in range(GROUP):
+            boxes.sorted_bounds[group, side * GROUP + rank] = bounds[order[rank]]
+            boxes.bound_ranks[group, side * GROUP + order[rank]] = rank
 
 
 @kernel
-def fit_group(boxes: BoxColumns, log: LogColumns, group: int) -> None:
-    """Set the group's cover and core to its members'."""
-    first, last = group * GROUP, (group + 1) * GROUP
-    n_axes = boxes.low.shape[0]
-    for axis in range(n_axes):
-        cover_low, core_low = np.inf, -np.inf
-        cover_high, core_high = -np.inf, np.inf
-        for place in range(first, last):
-            if boxes.slot[place] >= 0:
-                low, high = boxes.low[axis, place], boxes.high[axis, place]
-                cover_low, core_low = min(cover_low, low), max(core_low, low)
-                cover_high, core_high = max(cover_high, high), min(core_high, high)
-        boxes.cover_low[axis, group], boxes.cover_high[axis, group] = cover_low, cover_high
-        boxes.core_low[axis, group], boxes.core_high[axis, group] = core_low, core_high
-        for side, bounds in ((2 * axis, boxes.low), (2 * axis + 1, boxes.high)):
-            sort_bounds(
-                bounds[axis, first:last], boxes.sorted_bounds[side, first:last], boxes.bound_ranks[side, first:last]
-            )
-        if axis < 2:
-            boxes.cover_cells[2 * axis, group] = find_grid_cell(boxes.grid_edges, axis, cover_low)
-            boxes.cover_cells[2 * axis + 1, group] = find_grid_cell(boxes.grid_edges, axis, cover_high)
-    if boxes.cover_cells[1, group] < boxes.cover_cells[0, group]:
-        # No member at all: the cover is turned inside out, and meets no cell.
-        boxes.cover_cells[1, group] = boxes.cover_cells[0, group] - 1
+def find_cover_cells(boxes: BoxColumns, group: int) -> None:
+    """Find the grid cells that the group's cover meets."""
+    for axis in range(2):
+        low, high = boxes.cover[2 * axis, group], -boxes.cover[2 * axis + 1, group]
+        # Without members the cover is turned inside out, and meets no cell.
+        first = find_grid_cell(boxes.grid_edges, axis, low) if low <= high else 0
+        last = find_grid_cell(boxes.grid_edges, axis, high) if low <= high else -1
+        boxes.cover_cells[2 * axis, group], boxes.cover_cells[2 * axis + 1, group] = first, last
 
 
 @kernel
@@ -193,11 +188,16 @@ def rest_group(boxes: BoxColumns, log: LogColumns, group: int) -> None:
 
 
 @kernel
-def fit_groups(boxes: BoxColumns, log: LogColumns, first: int, last: int) -> None:
-    """Make the groups from `first` to `last` what their members say, who count from now on."""
+def fit_groups(boxes: BoxColumns, log: LogColumns, first: int, last: int, has_new: bool) -> None:
+    """Make the groups from `first` to `last` what their members say, who have seen all of the log.
+
+    Without new members, only the grid is new.
+    """
     fill_grid(boxes, log)
     for group in range(first, last):
-        fit_group(boxes, log, group)
+        if has_new:
+            fit_group(boxes, group)
+        find_cover_cells(boxes, group)
         rest_group(boxes, log, group)
 
 
@@ -210,8 +210,8 @@ def gather_events(
     Without those of a sorted chunk that were logged before event number `since`.
     """
     ones, twos, steps = log.values[0], log.values[1], log.steps
-    low, high = boxes.cover_low[0, group], boxes.cover_high[0, group]
-    low_2, high_2 = boxes.cover_low[1, group], boxes.cover_high[1, group]
+    low, high = boxes.cover[0, group], -boxes.cover[1, group]
+    low_2, high_2 = boxes.cover[2, group], -boxes.cover[3, group]
     count = 0
     for event in range(begin, end):
         one, two = ones[event], twos[event]
@@ -227,15 +227,23 @@ def gather_events(
 
 
 @kernel
-def count_in_block(values: Floats, value: float, is_open: bool) -> int:
-    """How many of a block's BLOCK ascending values are below `value`, or, unless open, equal to it."""
-    count, step = 0, BLOCK // 2
+def count_below(values: Floats, value: float) -> int:
+    """How many of a block's ascending values are below `value`."""
+    count, step = 0, BLOCK >> 1
     while step > 0:
-        other = values[count + step - 1]
-        count += step * ((other < value) | ((other == value) & (not is_open)))
-        step //= 2
-    other = values[count]
-    return count + ((other < value) | ((other == value) & (not is_open)))
+        count += step * (values[count + step - 1] < value)
+        step >>= 1
+    return count + np.int64(values[count] < value)
+
+
+@kernel
+def count_up_to(values: Floats, value: float) -> int:
+    """How many of a block's ascending values are not above `value`."""
+    count, step = 0, BLOCK >> 1
+    while step > 0:
+        count += step * (values[count + step - 1] <= value)
+        step >>= 1
+    return count + np.int64(values[count] <= value)
 
 
 @kernel
@@ -247,21 +255,21 @@ def gather_blocks(
     How many are listed, and the sum.
     """
     twos, sums, weights = log.values[1], log.sums, log.weights
-    cover_low, cover_high = boxes.cover_low[0, group], boxes.cover_high[0, group]
-    core_low, core_high = boxes.core_low[0, group], boxes.core_high[0, group]
-    low, high = boxes.cover_low[1, group], boxes.cover_high[1, group]
-    inner_low, inner_high = boxes.core_low[1, group], boxes.core_high[1, group]
-    is_flat = log.values.shape[0] == 2
+    block_lows, block_highs = log.block_low, log.block_high
+    cover_low, cover_high = boxes.cover[0, group], -boxes.cover[1, group]
+    core_low, core_high = boxes.core[0, group], -boxes.core[1, group]
+    low, high = boxes.cover[2, group], -boxes.cover[3, group]
+    inner_low, inner_high = boxes.core[2, group], -boxes.core[3, group]
+    has_core = log.values.shape[0] == 2 and inner_low <= inner_high
     count, in_core = 0, 0
     for block in range(begin, begin + CHUNK, BLOCK):
-        smallest, largest = log.block_low[block // BLOCK], log.block_high[block // BLOCK]
+        smallest, largest = block_lows[block // BLOCK], block_highs[block // BLOCK]
         if largest < cover_low or smallest > cover_high:
             continue
         values = twos[block : block + BLOCK]
-        first, last = count_in_block(values, low, True), count_in_block(values, high, False)
-        if is_flat and core_low <= smallest and largest <= core_high and inner_low <= inner_high:
-            inner_first = count_in_block(values, inner_low, True)
-            inner_last = count_in_block(values, inner_high, False)
+        first, last = count_below(values, low), count_up_to(values, high)
+        if has_core and core_low <= smallest and largest <= core_high:
+            inner_first, inner_last = count_below(values, inner_low), count_up_to(values, inner_high)
             if inner_first < inner_last:
                 final = block + inner_last - 1
                 in_core += sums[final] + weights[final] - sums[block + inner_first]
@@ -276,123 +284,137 @@ def gather_blocks(
 
 
 @kernel
+def count_members(bounds: Floats, side: int, value: float) -> int:
+    """How many members of a group have a bound on this side that is not above `value`."""
+    # Unsigned, because then the compiler need not think of counting from the end.
+    first, step = np.uint64(side * GROUP), np.uint64(GROUP >> 1)
+    place = first
+    for _ in range(GROUP_BITS):
+        place += step if bounds[place + step - np.uint64(1)] <= value else np.uint64(0)
+        step >>= np.uint64(1)
+    return np.int64(place - first) + np.int64(bounds[place] <= value)
+
+
+@kernel
 def count_events(
     boxes: BoxColumns, log: LogColumns, group: int, events: Ints, gains: Longs, sums: Longs
 ) -> int:
     """Add up the weight of these events for the members of the group that hold them.
 
-    What counts for all of them is returned; what counts for those before, or from, some rank of a
-    bound goes to `gains` (2 * axes, GROUP + 1), and anything else directly to `sums`.
+    What counts for all of them is returned; what counts for the first so many in the order of a bound
+    goes to `gains` (sides, GROUP + 1), and anything else directly to `sums`. `events` is overwritten.
     """
-    first, last = group * GROUP, (group + 1) * GROUP
     values, weights = log.values, log.weights
-    core_low, core_high = boxes.core_low[:, group].copy(), boxes.core_high[:, group].copy()
-    bounds, ranks = boxes.sorted_bounds[:, first:last], boxes.bound_ranks[:, first:last]
-    is_inside = np.empty(GROUP, np.bool_)
+    core = boxes.core[:, group].copy()
+    bounds, ranks = boxes.sorted_bounds[group], boxes.bound_ranks[group]
     n_axes = values.shape[0]
-    in_core = 0
+    in_core, n_several = 0, 0
     for event in events:
-        n_tests = 0
+        # An event is in the core, or outside of some member on one side or several.
+        n_sides, side = 0, 0
         for axis in range(n_axes):
             value = values[axis, event]
-            n_tests += (value < core_low[axis]) + np.int64(value > core_high[axis])
-        if n_tests == 0:
+            is_low, is_high = np.int64(value < core[2 * axis]), np.int64(-value < core[2 * axis + 1])
+            n_sides += is_low + is_high
+            side += 2 * axis * is_low + (2 * axis + 1) * is_high
+        if n_sides == 0:
             in_core += weights[event]
-            continue
-        if n_tests > 1:
-            is_inside[:] = True
-        for side in range(2 * n_axes):
+        elif n_sides == 1:
             value = values[side >> 1, event]
-            # The members that hold the value on this side have a low up to it, or a high from it on.
-            if side & 1 == 0:
-                if value >= core_low[side >> 1]:
-                    continue
-                rank = np.int64(bounds[side, GROUP - 1] <= value)
-                step = GROUP >> 1
-                while step > 0:
-                    rank += step * (bounds[side, rank + step - 1] <= value)
-                    step >>= 1
-            else:
-                if value <= core_high[side >> 1]:
-                    continue
-                rank = np.int64(bounds[side, GROUP - 1] < value)
-                step = GROUP >> 1
-                while step > 0:
-                    rank += step * (bounds[side, rank + step - 1] < value)
-                    step >>= 1
-            if n_tests == 1:
-                gains[side, rank] += weights[event]
-            elif side & 1 == 0:
+            value = -value if side & 1 else value
+            gains[side, count_members(bounds, side, value)] += weights[event]
+        else:
+            events[n_several] = event
+            n_several += 1
+    is_inside = np.empty(GROUP, np.bool_)
+    for event in events[:n_several]:
+        is_inside[:] = True
+        for side in range(2 * n_axes):
+            value = values[side >> 1, event] if side & 1 == 0 else -values[side >> 1, event]
+            if value < core[side]:
+                # Not all, so the number fits the ranks' own narrow type, and many are compared at once.
+                count = np.uint8(count_members(bounds, side, value))
+                of_side = ranks[side * GROUP : (side + 1) * GROUP]
                 for member in range(GROUP):
-                    is_inside[member] &= ranks[side, member] < rank
-            else:
-                for member in range(GROUP):
-                    is_inside[member] &= ranks[side, member] >= rank
-        if n_tests > 1:
-            weight = weights[event]
-            for member in range(GROUP):
-                sums[member] += weight * is_inside[member]
+                    is_inside[member] &= of_side[member] < count
+        weight = weights[event]
+        for member in range(GROUP):
+            sums[member] += weight * is_inside[member]
     return in_core
 
 
 @kernel
 def spread_gains(boxes: BoxColumns, group: int, in_core: int, gains: Longs, sums: Longs) -> None:
     """Give each member its share of what `count_events` found, and clear `gains`."""
-    first, last = group * GROUP, (group + 1) * GROUP
     sums += in_core
     for side in range(gains.shape[0]):
-        ranks = boxes.bound_ranks[side, first:last]
-        # From here on the row holds what the member of each rank gains on this side.
-        gain = 0
-        if side & 1 == 0:
-            for rank in range(GROUP - 1, -1, -1):
-                gain += gains[side, rank + 1]
-                gains[side, rank + 1] = gain
-            for member in range(GROUP):
-                sums[member] += gains[side, np.int64(ranks[member]) + 1]
-        else:
-            for rank in range(GROUP):
-                gain += gains[side, rank]
-                gains[side, rank] = gain
-            for member in range(GROUP):
-                sums[member] += gains[side, ranks[member]]
+        of_side = gains[side]
+        ranks = boxes.bound_ranks[group, side * GROUP : (side + 1) * GROUP]
+        for rank in range(GROUP - 1, -1, -1):
+            of_side[rank] += of_side[rank + 1]
+        # The member of a rank gains from all events that more members hold than have a smaller rank.
+        for member in range(GROUP):
+            sums[member] += of_side[np.int64(ranks[member]) + 1]
     gains[:] = 0
 
 
 @kernel
 def walk_events(
-    boxes: BoxColumns, slots: SlotColumns, log: LogColumns, place: int, events: Longs, out: Maturities
+    boxes: BoxColumns,
+    slots: SlotColumns,
+    log: LogColumns,
+    place: int,
+    events: Ints,
+    values: Floats,
+    weights: Longs,
+    out: Maturities,
 ) -> None:
-    """Count the events one after the other into one member, reporting each time it matures."""
+    """Count the events one after the other into one member, reporting each time it matures.
+
+    Their `values` (axes, events) and `weights` come along, so that what lies before is summed quickly.
+    """
     slot = boxes.slot[place]
-    goal = max(slots.tau[slot], 1)
-    for event in events:
-        is_inside = True
-        for axis in range(log.values.shape[0]):
-            value = log.values[axis, event]
-            is_inside &= (boxes.low[axis, place] <= value) & (value <= boxes.high[axis, place])
-        if not is_inside:
+    goal, need = max(slots.tau[slot], 1), boxes.need[place]
+    bound = boxes.bound[:, place].copy()
+    low, high, low_2, high_2 = bound[0], -bound[1], bound[2], -bound[3]
+    n_axes, n_events = values.shape
+    ones, twos = values[0], values[1]
+    begin = 0
+    while begin < n_events:
+        end = min(begin + BLOCK, n_events)
+        # What the block weighs on two axes is what it weighs, or more.
+        total = 0
+        for index in range(begin, end):
+            one, two = ones[index], twos[index]
+            total += weights[index] * ((low <= one) & (one <= high) & (low_2 <= two) & (two <= high_2))
+        if n_axes == 2 and total < need:
+            need -= total
+            begin = end
             continue
-        weight = log.weights[event]
-        if weight < boxes.need[place]:
-            boxes.need[place] -= weight
-            continue
-        row = out.n_rows[0]
-        reached = np.uint64(goal - boxes.need[place]) + np.uint64(weight)
-        out.step[row] = log.steps[event]
-        out.subscription[row] = slot
-        out.reached[row] = reached
-        out.n_rows[0] += 1
-        if slots.is_repeating[slot]:
-            boxes.need[place] = goal
-            continue
-        slots.place[slot] = SILENT
-        slots.tau[slot] = add_saturated(goal - boxes.need[place], weight)
-        boxes.slot[place] = -1
-        boxes.need[place] = LARGEST
-        boxes.low[:, place] = np.inf
-        boxes.high[:, place] = -np.inf
-        return
+        for index in range(begin, end):
+            is_inside = True
+            for axis in range(n_axes):
+                value = values[axis, index]
+                is_inside &= (bound[2 * axis] <= value) & (bound[2 * axis + 1] <= -value)
+            weight = weights[index] * is_inside
+            if weight < need:
+                need -= weight
+                continue
+            row = out.n_rows[0]
+            out.step[row] = log.steps[events[index]]
+            out.subscription[row] = slot
+            out.reached[row] = np.uint64(goal - need) + np.uint64(weight)
+            out.n_rows[0] += 1
+            if not slots.is_repeating[slot]:
+                slots.place[slot] = SILENT
+                slots.tau[slot] = add_saturated(goal - need, weight)
+                boxes.slot[place] = -1
+                boxes.need[place] = LARGEST
+                boxes.bound[:, place] = np.inf
+                return
+            need = goal
+        begin = end
+    boxes.need[place] = need
 
 
 @kernel
@@ -431,8 +453,10 @@ def look_at_groups(
     fill_grid(boxes, log)
     length, batch = log.state[LENGTH], log.state[BATCH]
     events = np.empty(max(CHUNK, length - batch), np.int32)
-    gains = np.zeros((2 * boxes.low.shape[0], GROUP + 1), np.int64)
+    gains = np.zeros((boxes.bound.shape[0], GROUP + 1), np.int64)
     sums = np.empty(GROUP, np.int64)
+    near_values = np.empty((log.values.shape[0], length - batch))
+    near_weights = np.empty(length - batch, np.int64)
     for index in range(begin, groups.shape[0]):
         group = groups[index]
         if boxes.since[group] < batch:
@@ -440,7 +464,7 @@ def look_at_groups(
         if boxes.since[group] < length:
             n_events = gather_events(boxes, log, group, boxes.since[group], length, 0, events)
             sums[:] = 0
-            in_core = count_events(boxes, log, group, events[:n_events], gains, sums)
+            in_core = count_events(boxes, log, group, events[:n_events].copy(), gains, sums)
             spread_gains(boxes, group, in_core, gains, sums)
             n_rows = 0
             for member in range(GROUP):
@@ -449,12 +473,25 @@ def look_at_groups(
                     n_rows += n_events if slots.is_repeating[slot] else 1
             if out.n_rows[0] + n_rows > out.step.shape[0]:
                 return index
+            if n_rows > 0:
+                for event in range(n_events):
+                    near_values[:, event] = log.values[:, events[event]]
+                    near_weights[event] = log.weights[events[event]]
             for member in range(GROUP):
                 place = group * GROUP + member
                 if boxes.slot[place] < 0:
                     continue
                 if sums[member] >= boxes.need[place]:
-                    walk_events(boxes, slots, log, place, events[:n_events], out)
+                    walk_events(
+                        boxes,
+                        slots,
+                        log,
+                        place,
+                        events[:n_events],
+                        near_values[:, :n_events],
+                        near_weights[:n_events],
+                        out,
+                    )
                 else:
                     boxes.need[place] -= sums[member]
         rest_group(boxes, log, group)

@@ -38,6 +38,8 @@ from tocsin.indexes.thresholds.lazy_columns import (
 from tocsin.indexes.thresholds.lazy_log import Report
 from tocsin.indexes.thresholds.lazy_members import Members
 
+#: Members from which on the cells are worth their while.
+FEWEST = 1 << 12
 #: Events that are absorbed at a time, at most.
 LONGEST_BATCH = 1 << 14
 
@@ -81,6 +83,11 @@ class Cells:
     @property
     def _n_edges(self) -> int:
         return len(self.cells.edges) - AHEAD
+
+    @property
+    def is_half_empty(self) -> bool:
+        """Whether more than half of the places are free."""
+        return self.n_groups * GROUP > 2 * max(self.n_members, FEWEST)
 
     @property
     def due(self) -> int:

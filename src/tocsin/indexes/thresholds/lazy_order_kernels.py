@@ -72,7 +72,7 @@ def choose_column(keys: np.ndarray, begin: int, end: int) -> int:
             extent = largest[axis + 1] - smallest[axis]
         spread = (largest[column] - smallest[column]) / extent if extent > 0 else np.float32(0.0)
         if column == n_columns - 1:
-            spread *= np.float32(0.4)
+            spread *= np.float32(1.0)
         if spread > best_spread:
             best, best_spread = column, spread
     return best

@@ -70,8 +70,9 @@ class RowDelta(NamedTuple):
 class ChangeSet(NamedTuple):
     """Changes as an index reports them: parallel columns, in reporting order.
 
-    Ordered by step, then by subscription slot, then `op`, then rank; unranked entries of one op
-    are ordered by the row's `born`.
+    Ordered by step, then by subscription slot, then `op`, then rank: leaves by the rank they had.
+    Unranked entries of one op are ordered by the row's `born`, those of DISTINCT by code. The best
+    matches of an event come by rank alone.
     """
 
     #: int32: index into the delta's `seq`, or the event's position in its batch.
@@ -127,7 +128,7 @@ class Index(Protocol):
         """Remove subscriptions that are there."""
 
     def result(self, slots: Ints) -> ChangeSet:
-        """Current answers, as ENTER (by rank, else by born), VALUE or, for thresholds, VALUE of the weight so far.
+        """Current answers, as ENTER (by rank, else by born) or VALUE; for thresholds, of the weight so far.
 
         `step` is 0 everywhere; subscriptions come in the order of `slots`.
         """

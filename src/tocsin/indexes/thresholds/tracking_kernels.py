@@ -15,7 +15,7 @@ because compiled signed numbers may not wrap.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from tocsin.indexes.thresholds.tracking_crossings import (
     Crossings,
 )
 from tocsin.indexes.thresholds.tracking_nests_kernels import Nest, find_leaf, find_trees
+
+#: A whole number in a kernel: Python's or NumPy's, compiled the same. Links are widened, so that each
+#: kernel is compiled once.
+Whole: TypeAlias = int | np.int64
 
 #: Children of a heap place, as a power of two.
 HEAP_SHIFT = 2
@@ -78,7 +82,7 @@ class Tracking(NamedTuple):
 
 @kernel
 def move_up(
-    columns: Tracking, begin: int, place: int, signal: np.uint64, entry: int, origin: np.uint64
+    columns: Tracking, begin: Whole, place: Whole, signal: np.uint64, entry: Whole, origin: np.uint64
 ) -> None:
     """Put an entry at `place` of the heap at `begin`, or nearer to its top."""
     while place > 0:
@@ -97,7 +101,13 @@ def move_up(
 
 @kernel
 def move_down(
-    columns: Tracking, begin: int, size: int, place: int, signal: np.uint64, entry: int, origin: np.uint64
+    columns: Tracking,
+    begin: Whole,
+    size: Whole,
+    place: Whole,
+    signal: np.uint64,
+    entry: Whole,
+    origin: np.uint64,
 ) -> None:
     """Put an entry at `place` of the heap at `begin`, or further from its top."""
     while True:
@@ -123,16 +133,16 @@ def move_down(
 @kernel
 def remove_top(columns: Tracking, node: int, origin: np.uint64) -> None:
     """Take the first entry out of a node's heap."""
-    begin, size = columns.node_begin[node], columns.node_size[node] - 1
+    begin, size = np.int64(columns.node_begin[node]), np.int64(columns.node_size[node]) - 1
     columns.node_size[node] = size
     columns.entry_place[columns.heap_entry[begin]] = -1
     if size > 0:
-        signal, entry = columns.heap_signal[begin + size], columns.heap_entry[begin + size]
-        move_down(columns, begin, size, 0, signal, entry, origin)
+        signal, entry = columns.heap_signal[begin + size], np.int64(columns.heap_entry[begin + size])
+        move_down(columns, begin, size, np.int64(0), signal, entry, origin)
 
 
 @kernel
-def sum_counters(columns: Tracking, query: int) -> np.uint64:
+def sum_counters(columns: Tracking, query: Whole) -> np.uint64:
     """What the query's nodes have counted."""
     total = np.uint64(0)
     for entry in range(columns.query_begin[query], columns.query_begin[query + 1]):
@@ -141,7 +151,7 @@ def sum_counters(columns: Tracking, query: int) -> np.uint64:
 
 
 @kernel
-def start_round(columns: Tracking, query: int, missing: np.uint64, weight: np.uint64) -> None:
+def start_round(columns: Tracking, query: Whole, missing: np.uint64, weight: np.uint64) -> None:
     """Share out the missing weight: half of it as slack, or each unit a signal when little is missing."""
     first, last = columns.query_begin[query], columns.query_begin[query + 1]
     n_entries = np.uint64(last - first)
@@ -152,14 +162,14 @@ def start_round(columns: Tracking, query: int, missing: np.uint64, weight: np.ui
     columns.query_round[query, SLACK] = slack
     columns.query_round[query, LEFT] = left
     for entry in range(first, last):
-        node, place = columns.entry_node[entry], columns.entry_place[entry]
-        begin = columns.node_begin[node]
+        node, place = columns.entry_node[entry], np.int64(columns.entry_place[entry])
+        begin, size = np.int64(columns.node_begin[node]), np.int64(columns.node_size[node])
         counter = columns.node_tally[node, COUNTER]
         signal, origin = counter + slack, counter - weight
         if signal - origin < columns.heap_signal[begin + place] - origin:
             move_up(columns, begin, place, signal, entry, origin)
         else:
-            move_down(columns, begin, columns.node_size[node], place, signal, entry, origin)
+            move_down(columns, begin, size, place, signal, entry, origin)
         columns.node_tally[node, NEXT] = columns.heap_signal[begin]
 
 
@@ -168,14 +178,14 @@ def send_signals(
     columns: Tracking, node: int, event: int, weight: np.uint64, cursor: Longs, out: Crossings
 ) -> bool:
     """Send every signal that the node's counter has passed; False if `out` is full, to be called again."""
-    counter, begin = columns.node_tally[node, COUNTER], columns.node_begin[node]
+    counter, begin = columns.node_tally[node, COUNTER], np.int64(columns.node_begin[node])
     origin = counter - weight
     while columns.node_size[node] > 0:
         ahead = columns.heap_signal[begin] - origin
         if ahead > weight:
             break
-        entry = columns.heap_entry[begin]
-        query = columns.entry_query[entry]
+        entry = np.int64(columns.heap_entry[begin])
+        query = np.int64(columns.entry_query[entry])
         slack, left = columns.query_round[query, SLACK], columns.query_round[query, LEFT]
         if left == 0:
             remove_top(columns, node, origin)
@@ -185,7 +195,8 @@ def send_signals(
         if n_signals < left:
             columns.query_round[query, LEFT] = left - n_signals
             signal = columns.heap_signal[begin] + n_signals * slack
-            move_down(columns, begin, columns.node_size[node], 0, signal, entry, origin)
+            size = np.int64(columns.node_size[node])
+            move_down(columns, begin, size, np.int64(0), signal, entry, origin)
             continue
         # The round is over, and all counters are collected. They count from the start of the tree, so
         # what they held when the query began is taken off.

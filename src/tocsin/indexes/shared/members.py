@@ -160,6 +160,7 @@ class Members:
             np.empty(tile, np.bool_),
             np.empty(BLOCK, np.bool_),
             np.empty(largest, np.int8),
+            np.empty(largest, np.int32),
         )
         cursor = np.zeros(3, np.int64)
         buffer = ChangeBuffer(self._expected)

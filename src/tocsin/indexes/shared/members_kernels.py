@@ -70,8 +70,10 @@ class Scratch(NamedTuple):
     inside_after: Bools
     #: bool (BLOCK,): whether a subscription of the tile has any row inside, before or after
     is_reached: Bools
-    #: int8 (entries of the largest step,): what each entry is to the subscription at hand
+    #: int8 (entries of the largest step,): what an entry that is or was inside is to the subscription
     op: Ops
+    #: int32 (entries of the largest step,): the entries that something is to be told of, in order
+    told: Ints
 
 
 @kernel
@@ -203,14 +205,19 @@ def write_changes(
     n_leaves = 0
     n_updates = 0
     n_enters = 0
+    n_told = 0
     for r in range(n_rows):
         place = r * stride + offset
         was_in = scratch.inside_before[place]
         is_in = scratch.inside_after[place]
+        if not (was_in or is_in):
+            continue
         is_other = entries.touched[start + r] or (
             is_scored and scratch.score_before[place] != scratch.score_after[place]
         )
         scratch.op[r] = UNCHANGED
+        scratch.told[n_told] = r
+        n_told += 1
         if was_in and not is_in:
             scratch.op[r] = LEAVE
             n_leaves += 1
@@ -220,6 +227,8 @@ def write_changes(
         elif is_in and not was_in:
             scratch.op[r] = ENTER
             n_enters += 1
+        else:
+            n_told -= 1
 
     n_out = cursor[N_OUT]
     if n_out + n_leaves + n_updates + n_enters > len(out.step):
@@ -228,9 +237,11 @@ def write_changes(
         count = n_leaves if op == LEAVE else (n_updates if op == UPDATE else n_enters)
         if count == 0:
             continue
-        for i in range(n_rows):
-            r = entries.by_born_before[start + i] - start if op == LEAVE else i
-            if scratch.op[r] != op:
+        # Leaves go by `born_before`, which is another order of all entries.
+        for i in range(n_rows if op == LEAVE else n_told):
+            r = entries.by_born_before[start + i] - start if op == LEAVE else scratch.told[i]
+            place = r * stride + offset
+            if scratch.op[r] != op or not (scratch.inside_before[place] or scratch.inside_after[place]):
                 continue
             out.step[n_out] = step
             out.subscription[n_out] = slot
@@ -238,7 +249,7 @@ def write_changes(
             out.row[n_out] = entries.row[start + r]
             # Adding zero turns minus zero into zero.
             is_shown = is_scored and op != LEAVE
-            out.score[n_out] = scratch.score_after[r * stride + offset] + 0.0 if is_shown else np.nan
+            out.score[n_out] = scratch.score_after[place] + 0.0 if is_shown else np.nan
             out.rank[n_out] = 0
             n_out += 1
     cursor[N_OUT] = n_out

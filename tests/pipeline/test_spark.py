@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -97,6 +98,36 @@ def test_nothing_is_lost_or_repeated_by_kill_9(tmp_path: Path) -> None:
     finished = subprocess.run(command(), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
     assert changes(tmp_path) == expected(tmp_path)
+
+
+def test_files_listed_for_a_batch_that_was_never_planned_stay_a_batch_of_their_own(tmp_path: Path) -> None:
+    """What a kill leaves between the listing of a batch's files and the batch's plan."""
+    write_input(tmp_path)
+    with (tmp_path / "job.toml").open("a") as job:
+        job.write('[spark]\n"spark.sql.streaming.fileSource.log.compactInterval" = 2\n')
+    later = [*(tmp_path / "in/stocks").glob("[3-9g]*"), *(tmp_path / "in/trades").glob("[4-9]*")]
+    for path in later:
+        path.rename(tmp_path / f"{path.parent.name} {path.name}")
+    finished = subprocess.run(command(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    for path in later:
+        (tmp_path / f"{path.parent.name} {path.name}").rename(path)
+    sources = tmp_path / "state/sources"
+    listed = [json.loads(line) for line in (sources / "stocks/2").read_text().splitlines()[1:]]
+    early = [json.loads(line) for line in (sources / "stocks/1.compact").read_text().splitlines()[1:]]
+    unplanned = {"stocks/3.compact": [*early, *listed, entry(tmp_path / "in/stocks/3.parquet", 3)]}
+    unplanned["trades/4"] = [entry(tmp_path / "in/trades/4.csv", 4)]
+    for name, entries in unplanned.items():
+        assert not (sources / name).exists()
+        (sources / name).write_text("\n".join(["v1", *map(json.dumps, entries)]))
+    finished = subprocess.run(command(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert changes(tmp_path) == expected(tmp_path)
+
+
+def entry(path: Path, batch: int) -> dict[str, Any]:
+    """A file as Spark's file source lists it."""
+    return {"path": path.as_uri(), "timestamp": int(path.stat().st_mtime * 1000), "batchId": batch}
 
 
 def command() -> list[str]:

@@ -13,6 +13,7 @@ class Files:
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
         self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def scheme(self, path: str) -> str:
@@ -38,6 +39,10 @@ class Files:
     def delete(self, path: str) -> None:
         self._system(path).delete(self._path(path), True)
 
+    def names(self, path: str) -> list[str]:
+        """What is in a folder."""
+        return [str(status.getPath().getName()) for status in self._system(path).listStatus(self._path(path))]
+
     def read_text(self, path: str) -> str:
         stream = self._system(path).open(self._path(path))
         try:
@@ -46,16 +51,20 @@ class Files:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Written aside and moved, so that nobody sees half of it."""
+        """Written aside and moved over what is there, so that nobody sees half of it or none."""
         aside = f"{path}.writing"
         stream = self._system(path).create(self._path(aside), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        if self.exists(path):
-            self.delete(path)
-        self.rename(aside, path)
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(
+            self._system(path).getUri(), self._conf
+        )
+        rename = self._jvm.org.apache.hadoop.fs.Options.Rename
+        options = self._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE
+        context.rename(self._path(self.full(aside)), self._path(self.full(path)), options)
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

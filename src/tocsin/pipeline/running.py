@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tocsin.pipeline.frames import as_job, figures_of, packed_outputs
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.planning import forget_unplanned
 from tocsin.pipeline.progress import Progress
 from tocsin.pipeline.sinks import build_sink
 
@@ -67,6 +68,7 @@ def start(
     made = as_job(job)
     spark = spark or session(made, master=master)
     owner = _remember(Files(spark), made)
+    forget_unplanned(Files(spark), made.settings.checkpoint)
     target = build_sink(spark, made, owner, sink)
     outputs = packed_outputs(spark, made, dict(frames or {}))
     progress = Progress(Files(spark), made)

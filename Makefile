@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 # Two installs into one environment at the same time would meet.
 .NOTPARALLEL:
-.PHONY: help demo test lint bench docs lock clean
+.PHONY: help demo test soak lint bench docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: .venv/with-demo ## a year of flights through thousands of standing queries
 test: .venv/with-dev ## all tests; those of the kernels once more without the compiler
 	$(BIN)/pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/indexes
+
+soak: .venv/with-dev ## a job on Spark through twenty kills
+	$(BIN)/pytest -m soak tests/pipeline
 
 lint: .venv/with-dev ## style, types, import layers
 	$(BIN)/ruff check .

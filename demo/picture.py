@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from demo.data import Year
+from demo.data import BATCH, Year, weeks
 from demo.queries import FAMILIES
-from demo.replay import Story
+from demo.story import Story
 
 INK, FAINT = "#2b2b2b", "#8a8a8a"
 #: One colour a family, in the order of the families; neighbours in the stack stay apart.
@@ -57,7 +57,7 @@ def save_picture(story: Story, year: Year, path: Path) -> Path:
     ):
         figure = Figure(figsize=(14, 8.6), layout="constrained")
         grid = figure.add_gridspec(3, 6, height_ratios=[2.4, 1, 1])
-        changes = _daily(story)
+        changes = _weekly(story, year)
         _draw_all(figure.add_subplot(grid[0, :]), changes, _mean_delay(year))
         for number, family in enumerate(FAMILIES):
             axes = figure.add_subplot(grid[1 + number // 6, number % 6])
@@ -75,28 +75,30 @@ def save_picture(story: Story, year: Year, path: Path) -> Path:
     return path
 
 
-def _daily(story: Story) -> pd.DataFrame:
-    """Changes by day (rows) and family (columns), for the days of 2013."""
-    days = pd.date_range("2013-01-01", "2013-12-31", freq="D", tz="UTC")
-    frame = pd.DataFrame(0, index=days, columns=[family.name for family in FAMILIES])
-    for (day, family), count in story.by_day.items():
-        if day in frame.index:
-            frame.loc[day, family] = count
-    return frame
+def _weekly(story: Story, year: Year) -> pd.DataFrame:
+    """Changes by week (rows) and family (columns), for the whole weeks of the year."""
+    starts = weeks(year)
+    frame = pd.DataFrame(0, index=pd.DatetimeIndex(starts), columns=[family.name for family in FAMILIES])
+    for (batch, family), count in story.by_batch.items():
+        if batch < len(starts):
+            frame.loc[starts[batch], family] = count
+    return frame.iloc[:-1]
 
 
 def _mean_delay(year: Year) -> pd.Series[float]:
-    """The mean departure delay of each day."""
-    return year.flights.groupby(year.flights["at"].dt.normalize())["dep_delay"].mean()
+    """The mean departure delay of each week."""
+    at, first = year.flights["at"], weeks(year)[0]
+    return year.flights.groupby(first + (at - first) // BATCH * BATCH)["dep_delay"].mean()
 
 
 def _draw_all(axes: Axes, changes: pd.DataFrame, delay: pd.Series[float]) -> None:
-    """All kinds on top of each other; the liveliest days carry their date and mean delay."""
+    """All kinds on top of each other; the highest peaks carry their date and mean delay."""
     columns = [changes[family.name].to_numpy() for family in FAMILIES]
     axes.stackplot(changes.index.to_numpy(), *columns, colors=COLOURS, linewidth=0)
-    axes.set_title("Changes a day, coloured by kind as below", fontsize=11)
-    # The first days fill empty tables, and so are left out.
-    totals = changes.sum(axis=1).iloc[7:]
+    axes.set_title("Changes a week, coloured by kind as below", fontsize=11)
+    # The first week fills empty tables, and so is left out.
+    totals = changes.sum(axis=1).iloc[1:]
+    totals = totals[(totals > totals.shift(1)) & (totals > totals.shift(-1))]
     for number in totals.argsort()[::-1].iloc[:PEAKS]:
         day = totals.index[number]
         axes.annotate(
@@ -110,11 +112,11 @@ def _draw_all(axes: Axes, changes: pd.DataFrame, delay: pd.Series[float]) -> Non
 
 
 def _draw_family(axes: Axes, changes: pd.Series[int], what: str, colour: str) -> None:
-    """One kind's changes a day."""
+    """One kind's changes a week."""
     axes.fill_between(changes.index.to_numpy(), changes.to_numpy(), color=colour, linewidth=0, step="mid")
     axes.set_title(what, fontsize=9, color=colour)
-    # The first days fill empty tables: they may leave the picture at the top.
-    axes.set_ylim(top=float(changes.iloc[7:].max()) * 1.1)
+    # The first week fills empty tables: it may leave the picture at the top.
+    axes.set_ylim(top=float(changes.iloc[1:].max()) * 1.1)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     _finish(axes, changes.index[0], changes.index[-1], "QS", "%b")
 

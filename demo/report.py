@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-import tocsin
-from demo.queries import FAMILIES
-from demo.replay import Story, family_of
+from demo.queries import FAMILIES, family_of
+from demo.story import Story
 
 
-def print_report(engine: tocsin.Engine, story: Story, console: Console) -> None:
-    """Changes by kind, the liveliest subscriptions, and one answer as it stands."""
+def print_report(story: Story, console: Console) -> None:
+    """Changes by kind, and the liveliest subscriptions."""
     console.print(_kinds(story))
     console.print(_liveliest(story))
-    console.print(_board(engine, "today-7", "Today's worst, as today-7 weighs it (31 December)"))
 
 
 def print_checks(checks: Iterable[tuple[str, bool]], console: Console) -> bool:
@@ -59,14 +57,4 @@ def _liveliest(story: Story) -> Table:
             params = family.params().set_index("id").loc[subscription]
             shown = ", ".join(f"{name} {value}" for name, value in params.items())
             table.add_row(subscription, f"{count:,}", shown)
-    return table
-
-
-def _board(engine: tocsin.Engine, subscription: str, title: str) -> Table:
-    answer = engine.result(subscription)
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for name in answer.column_names:
-        table.add_column(name)
-    for row in answer.to_pylist():
-        table.add_row(*map(str, row.values()))
     return table

@@ -24,6 +24,7 @@ from tocsin.errors import (
 
 if TYPE_CHECKING:
     from tocsin.engine.engine import Engine
+    from tocsin.subscriber import Subscriber
 
 __all__ = [
     "DeclarationError",
@@ -35,6 +36,7 @@ __all__ = [
     "RowError",
     "SQLError",
     "StateError",
+    "Subscriber",
     "UnknownSource",
     "UnknownSubscription",
     "WeightOverflow",
@@ -43,7 +45,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 #: Names that load on first use, and the module that holds each.
-_LAZY = {"Engine": "tocsin.engine.engine"}
+_LAZY = {"Engine": "tocsin.engine.engine", "Subscriber": "tocsin.subscriber"}
 
 
 def __getattr__(name: str) -> object:

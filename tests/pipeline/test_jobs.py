@@ -55,6 +55,7 @@ def test_the_file_of_the_design_is_read() -> None:
         ('price = "double"', 'price = "dubble"', 6, "dubble"),
         ('order_by = "at"', 'order_by = "when"', 10, "when"),
         ('path = "in/trades"\n', "", 6, "path"),
+        ('columns = { price = "double", shares = "bigint", at = "timestamp" }\n', "", 6, "columns"),
         ("FROM trades WHERE", "FROM trade WHERE", 13, "Did you mean"),
         ("BETWEEN :lo AND :hi", "LIKE 'a'", 13, "LIKE"),
         ('params = "in/subscriptions"\n', "", 13, "params"),

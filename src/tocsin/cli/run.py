@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,23 +33,35 @@ def main(arguments: Sequence[str]) -> int:
     with spark_extra():
         from tocsin.errors import Error
         from tocsin.pipeline.jobs import Job
-        from tocsin.pipeline.running import start
+        from tocsin.pipeline.running import SPARK_GONE, start, why_failed
     try:
         job = Job.read(options.job)
-        query = start(job, master=options.master, once=options.once)
+        query = start(job, master=options.master, once=options.once, log=_log(job.settings.name))
     except Error as failure:
         print(failure, file=sys.stderr)
         return BAD_USAGE
     try:
         _follow(query, f"{job.settings.checkpoint.rstrip('/')}")
+        reason = why_failed(query)
     except KeyboardInterrupt:
         query.stop()
         return OK
-    failed = query.exception()
-    if failed is not None:
-        print(failed, file=sys.stderr)
+    except SPARK_GONE:
+        reason = "Spark has ended, killed or crashed; run the job again to go on"
+    if reason is not None:
+        print(f"the job has failed: {reason}", file=sys.stderr)
         return BAD_DATA
     return OK
+
+
+def _log(name: str) -> str | None:
+    """A file for Spark's own log where a live table is shown; else it goes where ours does."""
+    if not sys.stderr.isatty():
+        return None
+    file, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".spark.log")
+    os.close(file)
+    print(f"Spark's own log: {path}", file=sys.stderr)
+    return path
 
 
 def _follow(query: StreamingQuery, checkpoint: str) -> None:

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
@@ -27,8 +26,10 @@ def main(arguments: Sequence[str]) -> int:
 
     with spark_extra():
         from tocsin.pipeline.jobs import Job, JobError
+        from tocsin.pipeline.lag import waiting_files
     try:
-        checkpoint = Job.read(options.job).settings.checkpoint
+        job = Job.read(options.job)
+        checkpoint = job.settings.checkpoint
     except JobError as failure:
         print(failure, file=sys.stderr)
         return BAD_USAGE
@@ -36,23 +37,27 @@ def main(arguments: Sequence[str]) -> int:
     if known is None:
         print(f"{checkpoint}: no batch has been finished yet", file=sys.stderr)
         return BAD_DATA
+    waiting = waiting_files(job)
     if options.json:
-        print(json.dumps(known))
+        print(json.dumps({**known, "waiting": waiting}))
         return OK
     from rich.console import Console
 
-    Console().print(progress_table(known))
+    console = Console()
+    console.print(progress_table(known))
+    shown = ", ".join(f"{name} {count:,}" for name, count in waiting.items() if count)
+    console.print(f"files that wait: {shown or 'none'}")
     return OK
 
 
 def read_progress(checkpoint: str) -> dict[str, Any] | None:
     """The figures that a job left, if there are any."""
+    from tocsin.pipeline.lag import read_text
     from tocsin.pipeline.progress import FILE
 
-    path = Path(checkpoint.removeprefix("file:")) / FILE
     try:
-        known: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
+        known: dict[str, Any] = json.loads(read_text(f"{checkpoint.rstrip('/')}/{FILE}") or "")
+    except ValueError:
         return None
     return known
 
@@ -64,7 +69,20 @@ def progress_table(known: dict[str, Any]) -> RenderableType:
     batches = known["batches"]
     age = time.time() - batches[-1]["time"]
     title = f"{known['job']}: batch {batches[-1]['batch']}, {age:.0f} s ago"
-    return Group(_batches_table(title, batches[-9:]), _shards_table(batches[-1]["shards"]))
+    return Group(
+        _batches_table(title, batches[-9:]), _shards_table(batches[-1]["shards"]), *_spark_lines(batches)
+    )
+
+
+def _spark_lines(batches: list[dict[str, Any]]) -> list[str]:
+    """What Spark said of the last batch that it has told about."""
+    lines = []
+    for batch in [batch for batch in batches if "stages" in batch][-1:]:
+        stages = sorted(batch["stages"].items(), key=lambda stage: -stage[1])
+        shown = ", ".join(f"{name} {took:.2f}" for name, took in stages if took >= 0.01)
+        lines.append(f"Spark's seconds, batch {batch['batch']}: {shown}")
+        lines += [f"{topic}: {count:,} records behind" for topic, count in batch["behind"].items()]
+    return lines
 
 
 def _batches_table(title: str, batches: list[dict[str, Any]]) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 #: What a blob holds.
@@ -26,6 +27,9 @@ REJECT_SCHEMA = pa.schema(
 )
 
 _ORIGIN = b"tocsin"
+
+#: One thread: Spark has one task a core as it is.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class Blob(NamedTuple):
@@ -46,22 +50,35 @@ class Blob(NamedTuple):
 
 
 def pack(blob: Blob) -> bytes:
-    """A blob as bytes."""
-    origin = json.dumps([blob.kind, blob.source, blob.path]).encode()
-    table = blob.table.replace_schema_metadata({_ORIGIN: origin})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    """A blob as bytes, compressed: it is shuffled, handed over, logged and kept warm for every shard."""
+    table, first = blob.table, None
+    if POSITION in table.column_names and table.num_rows:
+        positions = table.column(POSITION).to_numpy()
+        if (np.diff(positions) == 1).all():
+            # Rows in a row, which is how most come, need no column to say so.
+            first = int(positions[0])
+            table = table.drop_columns([POSITION])
+    origin = json.dumps([blob.kind, blob.source, blob.path, first]).encode()
+    return dump(table.replace_schema_metadata({_ORIGIN: origin}))
 
 
 def unpack(data: bytes) -> Blob:
-    """The inverse of `pack`; the columns are views of `data`."""
+    """The inverse of `pack`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         table = reader.read_all()
-    kind, source, path = json.loads((table.schema.metadata or {})[_ORIGIN])
+    kind, source, path, first = json.loads((table.schema.metadata or {})[_ORIGIN])
+    if first is not None:
+        table = table.append_column(POSITION, pa.array(np.arange(first, first + table.num_rows)))
     return Blob(kind, source, path, table)
+
+
+def dump(table: pa.Table) -> bytes:
+    """An Arrow table as bytes, compressed."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def beginnings(ids: list[str]) -> Blob:

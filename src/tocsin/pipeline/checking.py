@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.intake import arrow_schema, cast_column
+from tocsin.engine.intake import OP, arrow_schema, cast_column
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Longs
 from tocsin.pipeline.reading import FileRows
@@ -19,7 +19,7 @@ from tocsin.types import ColumnType
 class Checked(NamedTuple):
     """What came of the rows of one file."""
 
-    #: the good rows: declared columns, in order
+    #: the good rows: declared columns in order, then `_op` where it was asked for and given
     rows: pa.Table
     #: int64: the place of each good row in the file
     places: Longs
@@ -27,8 +27,13 @@ class Checked(NamedTuple):
     bad: dict[int, str]
 
 
-def check_rows(file: FileRows, columns: Mapping[str, ColumnType], required: Mapping[str, str]) -> Checked:
-    """Read every declared column; `required` maps columns that must not be null to what they are for."""
+def check_rows(
+    file: FileRows, columns: Mapping[str, ColumnType], required: Mapping[str, str], *, ops: bool = False
+) -> Checked:
+    """Read every declared column; `required` maps columns that must not be null to what they are for.
+
+    With `ops`, a column `_op` says whether a row is upserted or deleted.
+    """
     places = places_of(file)
     wrong: dict[int, str] = {}
     arrays = []
@@ -42,6 +47,8 @@ def check_rows(file: FileRows, columns: Mapping[str, ColumnType], required: Mapp
         missing = pc.is_null(table.column(name), nan_is_null=True).to_numpy()
         for row in np.flatnonzero(missing).tolist():
             wrong.setdefault(row, f"the {role} {name!r} is null")
+    if ops and OP in file.columns:
+        table = table.append_column(OP, _checked_ops(file.columns[OP], wrong))
     bad = {**file.bad, **{int(places[row]): reason for row, reason in wrong.items()}}
     if not wrong:
         return Checked(table, places, bad)
@@ -70,6 +77,16 @@ def failing(count: int, refuses: Callable[[int, int], bool]) -> list[int]:
             middle = (begin + end) // 2
             ranges += [(middle, end), (begin, middle)]
     return failures
+
+
+def _checked_ops(given: pa.Array, wrong: dict[int, str]) -> pa.Array:
+    """The column `_op` as text; rows with another value than the two are noted in `wrong`."""
+    ops = given if pa.types.is_string(given.type) else given.cast(pa.string())
+    unknown = pc.fill_null(pc.invert(pc.is_in(ops, pa.array(["upsert", "delete"]))), False)
+    unknown = pc.and_(unknown, ops.is_valid())
+    for row in np.flatnonzero(unknown.to_numpy(zero_copy_only=False)).tolist():
+        wrong.setdefault(row, f"{OP} is {ops[row].as_py()!r}; it must be 'upsert' or 'delete'")
+    return ops
 
 
 def _typed(array: pa.Array, kind: ColumnType, name: str, is_text: bool, wrong: dict[int, str]) -> pa.Array:

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _raising_oserror(method: Callable[P, R]) -> Callable[P, R]:
+    """What Java's file systems raise, as Python's own error."""
+
+    @wraps(method)
+    def run(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(*arguments, **named)
+        except Py4JJavaError as failure:
+            raise OSError(str(failure.java_exception.toString())) from None
+
+    return run
 
 
 class Files:
@@ -16,6 +35,7 @@ class Files:
         self._gateway: Any = context._gateway
         self._conf: Any = context._jsc.hadoopConfiguration()
 
+    @_raising_oserror
     def scheme(self, path: str) -> str:
         """`file`, `hdfs`, `s3a`, …"""
         return str(self._system(path).getUri().getScheme())
@@ -24,25 +44,31 @@ class Files:
         """The path with its scheme, absolute."""
         return str(self._system(path).makeQualified(self._path(path)).toString())
 
+    @_raising_oserror
     def exists(self, path: str) -> bool:
         return bool(self._system(path).exists(self._path(path)))
 
+    @_raising_oserror
     def make_folder(self, path: str) -> None:
         if not self._system(path).mkdirs(self._path(path)):
             raise OSError(f"cannot make the folder {path}")
 
+    @_raising_oserror
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder; the target must not be there."""
         if not self._system(source).rename(self._path(source), self._path(target)):
             raise OSError(f"cannot move {source} to {target}")
 
+    @_raising_oserror
     def delete(self, path: str) -> None:
         self._system(path).delete(self._path(path), True)
 
+    @_raising_oserror
     def names(self, path: str) -> list[str]:
         """What is in a folder."""
         return [str(status.getPath().getName()) for status in self._system(path).listStatus(self._path(path))]
 
+    @_raising_oserror
     def read_text(self, path: str) -> str:
         stream = self._system(path).open(self._path(path))
         try:
@@ -50,6 +76,7 @@ class Files:
         finally:
             stream.close()
 
+    @_raising_oserror
     def write_text(self, path: str, text: str) -> None:
         """Written aside and moved over what is there, so that nobody sees half of it or none."""
         aside = f"{path}.writing"

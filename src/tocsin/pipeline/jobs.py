@@ -190,6 +190,8 @@ def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
             job.declarations[name].build()
         except Error as failure:
             refuse(where, failure)
+        if section.columns is None:
+            refuse(where, "say its columns: rows with any attribute are kept in-process only, not on Spark")
         if section.format in FORMATS and section.path is None:
             refuse(where, f"a {section.format} source needs a path")
         if section.order_by is not None and section.order_by not in (section.columns or {}):

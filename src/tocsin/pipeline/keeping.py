@@ -22,6 +22,8 @@ FORMAT = 1
 CHUNK = 4 << 20
 #: A log smaller than this is never worth a snapshot.
 SMALL_LOG = 8 << 20
+#: A log may grow to so many times the snapshot: it is read and applied again when a shard is lost.
+LOG_TO_SNAPSHOT = 4
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Keeper:
         before, meta.token = meta.token, uuid.uuid4().hex
         meta.batches += 1
         self._append(meta, inputs)
-        if meta.log_bytes > max(SMALL_LOG, meta.snapshot_bytes):
+        if meta.log_bytes > max(SMALL_LOG, LOG_TO_SNAPSHOT * meta.snapshot_bytes):
             self._snapshot(meta, shard)
         self._store.put_meta(meta)
         self._trail.keep(meta.token, before, shard, inputs, seconds)

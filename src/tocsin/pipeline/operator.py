@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tocsin.errors import StateError
+from tocsin.pipeline.blobs import dump
 from tocsin.pipeline.keeping import Keeper, Meta
 from tocsin.pipeline.shard import CHANGES, Output, ShardJob
 from tocsin.pipeline.warm import Trail
@@ -84,7 +85,7 @@ class ShardProcessor(StatefulProcessor):
         for output in keeper.run(inputs):
             for begin in range(0, output.table.num_rows, CHUNK):
                 part = output._replace(table=output.table.slice(begin, CHUNK))
-                yield pd.DataFrame({"kind": [part.kind], "data": [_dump(part)]})
+                yield pd.DataFrame({"kind": [part.kind], "data": [_packed(part)]})
         yield pd.DataFrame({"kind": [FIGURES], "data": [json.dumps(keeper.figures).encode()]})
 
     def close(self) -> None:
@@ -133,7 +134,7 @@ def merge_matches(top: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]]
     return run
 
 
-def _dump(output: Output) -> bytes:
+def _packed(output: Output) -> bytes:
     table = output.table
     if output.kind == CHANGES:
         count = table.num_rows
@@ -142,8 +143,4 @@ def _dump(output: Output) -> bytes:
         table = table.add_column(
             0, "source", pa.array([output.source]).take(pa.array(np.zeros(count, np.int64)))
         )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return dump(table)

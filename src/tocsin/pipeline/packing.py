@@ -14,7 +14,7 @@ from tocsin.engine.arrow import one_array
 from tocsin.indexes.contract import Longs
 from tocsin.pipeline.blobs import PARAMETERS, POSITION, ROWS, Blob, pack, rejects
 from tocsin.pipeline.checking import check_rows, places_of
-from tocsin.pipeline.reading import FileRows, Unreadable, read_file, read_json
+from tocsin.pipeline.reading import FileRows, Unreadable, read_file, read_objects
 from tocsin.pipeline.sharding import shards_of
 from tocsin.types import ColumnType
 
@@ -22,6 +22,9 @@ PACKED = "shard int, data binary"
 
 Batches = Iterable[pa.RecordBatch]
 Packer = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+#: A tab, as a line break, is a blank outside of JSON's strings and an error inside.
+_BLANKS = bytes.maketrans(b"\r\n", b"\t\t")
 
 #: Rows of a blob at the most.
 MOST_ROWS = 1 << 20
@@ -36,10 +39,12 @@ class RowsPacker:
     #: columns that must not be null, and what they are for
     required: Mapping[str, str]
     keys: tuple[int, ...]
+    #: whether a column `_op` deletes rows, as it does in a table
+    ops: bool = False
 
     def pack(self, path: str, file: FileRows, positions: Longs | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file or partition. `positions` are their places, unless they are counted."""
-        checked = check_rows(file, self.columns, self.required)
+        checked = check_rows(file, self.columns, self.required, ops=self.ops)
         where = checked.places if positions is None else positions[checked.places]
         for begin in range(0, checked.rows.num_rows, MOST_ROWS):
             rows = checked.rows.slice(begin, MOST_ROWS)
@@ -72,13 +77,15 @@ class ParametersPacker:
         where = places_of(file)
         bad = dict(file.bad)
         if "id" not in file.columns:
-            yield self.reject(path, {-1: "the column 'id' is missing"})
+            yield from self._without_id(path, file, positions)
             return
-        columns = {name: self._value(name, array, file.is_text) for name, array in file.columns.items()}
+        columns = {name: self._value(name, array) for name, array in file.columns.items()}
         ids = columns["id"].cast(pa.string())
         missing = np.asarray(ids.is_null().to_numpy(zero_copy_only=False), np.bool_)
         bad.update(dict.fromkeys(where[missing].tolist(), "the id is null"))
-        where = where if positions is None else positions[where]
+        if positions is not None:
+            where = positions[where]
+            bad = {int(positions[place]): reason for place, reason in bad.items()}
         table = pa.table({**columns, "id": ids, POSITION: where}).filter(pa.array(~missing))
         shards = shards_of(one_array(table.column("id")), len(self.keys))
         for number, key in enumerate(self.keys):
@@ -92,8 +99,18 @@ class ParametersPacker:
         """Rejected rows go to one shard."""
         return packed(pack(rejects(f"subscriptions {self.name}", path, bad)), self.keys[:1])
 
-    def _value(self, name: str, array: pa.Array, is_text: bool) -> pa.Array:
-        if not is_text or not self.numbers or name in ("id", "_op"):
+    def _without_id(self, path: str, file: FileRows, positions: Longs | None) -> Iterator[pa.RecordBatch]:
+        """A file without the column is one reject; a record of a topic is one each."""
+        missing = "the column 'id' is missing"
+        if positions is None:
+            yield self.reject(path, {**file.bad, -1: missing})
+        elif len(positions):
+            reasons = (file.bad.get(place, missing) for place in range(len(positions)))
+            yield self.reject(path, dict(zip(positions.tolist(), reasons, strict=True)))
+
+    def _value(self, name: str, array: pa.Array) -> pa.Array:
+        """Text that looks like a number as one: values of a CSV file, or numbers beside text in JSON."""
+        if not self.numbers or name in ("id", "_op") or not pa.types.is_string(array.type):
             return array
         looks = pc.match_substring_regex(array, r"^\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan)\s*$")
         if not pc.any(looks).as_py():
@@ -130,12 +147,14 @@ def pack_kafka(packer: RowsPacker | ParametersPacker) -> Packer:
                     pc.equal(table.column("partition"), place["partition"]),
                 )
                 mine = table.filter(same)
-                lines = [
-                    (value or b"null").replace(b"\n", b" ") for value in mine.column("value").to_pylist()
+                texts = [
+                    (value or b"null").translate(_BLANKS).strip()
+                    for value in mine.column("value").to_pylist()
                 ]
-                offsets = mine.column("offset").to_numpy()
-                file = read_json(b"\n".join(lines) + b"\n", packer.columns)
-                yield from packer.pack(f"{place['topic']}/{place['partition']}", file, offsets)
+                file = read_objects(texts, packer.columns)
+                yield from packer.pack(
+                    f"{place['topic']}/{place['partition']}", file, mine.column("offset").to_numpy()
+                )
 
     return run
 

@@ -7,10 +7,12 @@ names it.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,6 +28,9 @@ FORMATS = ("parquet", "csv", "json")
 
 #: Options of a CSV source that are read here, with Spark's names and defaults. Others go to Spark.
 CSV_OPTIONS = frozenset({"header", "sep", "delimiter", "quote", "escape", "nullValue"})
+
+#: Braces and brackets in a JSON text that Arrow's parser, which calls itself, is trusted with.
+DEEPEST = 1000
 
 
 class Unreadable(Exception):
@@ -102,39 +107,68 @@ def read_csv(data: bytes, options: Mapping[str, Any], names: list[str]) -> FileR
 
 
 def read_json(data: bytes, columns: Mapping[str, ColumnType]) -> FileRows:
-    """One JSON object a line. Read at once where every line is sound, else line by line."""
-    if not data.strip():
+    """One JSON object a line."""
+    return read_objects(data.removeprefix(codecs.BOM_UTF8).splitlines(), columns)
+
+
+def read_objects(texts: Sequence[bytes], columns: Mapping[str, ColumnType]) -> FileRows:
+    """JSON objects, each a text of its own without line breaks; a text that is none is a bad row.
+
+    Read at once where every text is sound, else one by one, which takes several times as long.
+    """
+    if not texts:
         return FileRows({}, 0, {}, False)
+    table = _objects_at_once(texts, columns)
+    return _objects_one_by_one(texts, columns) if table is None else _whole(table)
+
+
+def _objects_at_once(texts: Sequence[bytes], columns: Mapping[str, ColumnType]) -> pa.Table | None:
+    """One row a text, or None if some text is not one JSON object that fits the columns.
+
+    Arrow takes line breaks for blanks. Texts from brace to brace cannot run together to one object, so
+    that as many rows as texts means one row each.
+    """
+    if not all(_is_braced(text) for text in texts):
+        return None
+    data = b"\n".join(texts)
     # Times are read as text: the engine takes them with and without a zone.
     fields = [(name, pa.string() if kind.is_timestamp else kind.arrow) for name, kind in columns.items()]
-    if b"\n\n" not in data:
-        try:
-            return _whole(
-                pyarrow.json.read_json(
-                    io.BytesIO(data),
-                    read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                    parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields)),
-                )
-            )
-        except pa.ArrowException:
-            pass
-    return _json_lines(data, columns)
+    try:
+        data.decode()
+        table = pyarrow.json.read_json(
+            io.BytesIO(data),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields)),
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    return table if table.num_rows == len(texts) else None
 
 
-def _json_lines(data: bytes, columns: Mapping[str, ColumnType]) -> FileRows:
+def _is_braced(text: bytes) -> bool:
+    """Whether this may be one JSON object, and one that Arrow's parser does not exhaust the stack with."""
+    if text[:1] != b"{" or text[-1:] != b"}":
+        return False
+    return len(text) < DEEPEST or text.count(b"{") + text.count(b"[") < DEEPEST
+
+
+def _objects_one_by_one(texts: Sequence[bytes], columns: Mapping[str, ColumnType]) -> FileRows:
     rows: list[dict[str, Any]] = []
     bad: dict[int, str] = {}
-    for place, line in enumerate(data.splitlines()):
+    for place, text in enumerate(texts):
         try:
-            row = json.loads(line)
+            row = json.loads(text.decode())
+            problem = _misfit(row, columns)
+        except UnicodeDecodeError as failure:
+            problem = f"not UTF-8: {failure.reason} at byte {failure.start}"
         except ValueError as failure:
-            bad[place] = f"not JSON: {failure}"
-            continue
-        problem = _misfit(row, columns)
+            problem = f"not JSON: {failure}"
+        except RecursionError:
+            problem = "not usable JSON: nested too deeply"
         if problem:
             bad[place] = problem
-            continue
-        rows.append(row)
+        else:
+            rows.append(row)
     names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     arrays = {name: _array([row.get(name) for row in rows]) for name in names}
     return FileRows(arrays, len(rows), bad, False)
@@ -145,6 +179,8 @@ def _misfit(row: Any, columns: Mapping[str, ColumnType]) -> str | None:
     if not isinstance(row, dict):
         return "not a JSON object"
     for name, value in row.items():
+        if not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
+            return f"{json.dumps(name)}: half a character (a lone surrogate)"
         if value is None or name not in columns:
             continue
         kind = columns[name]
@@ -152,19 +188,49 @@ def _misfit(row: Any, columns: Mapping[str, ColumnType]) -> str | None:
             fits = isinstance(value, bool)
         elif kind.is_string or kind.is_timestamp:
             fits = isinstance(value, str)
+        elif kind.is_integer:
+            fits = _is_number(value) and _is_long(value)
+        elif kind.is_decimal:
+            fits = _is_number(value) and (isinstance(value, float) or _is_long(value))
         else:
-            fits = isinstance(value, int | float) and not isinstance(value, bool)
-            fits = fits and not (kind.is_integer and value != int(value))
+            fits = _is_number(value)
         if not fits:
             return f"column {name!r}: {json.dumps(value)} is not a {kind.name}"
     return None
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_long(value: int | float) -> bool:
+    """Whether a number is a whole one of 64 bits."""
+    whole = isinstance(value, int) or value.is_integer()
+    return whole and -(1 << 63) <= value < 1 << 63
+
+
+def _is_text(text: str) -> bool:
+    """Whether every character is one: JSON can escape half of a pair."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _array(values: list[Any]) -> pa.Array:
+    """JSON values as a column: of doubles where whole numbers are too long, of JSON where kinds are mixed."""
     try:
         return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError):
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        there = [value for value in values if value is not None]
+        if all(_is_number(value) for value in there):
+            return pa.array([None if value is None else _double(value) for value in values], pa.float64())
         return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
+
+
+def _double(value: int | float) -> float:
+    """The nearest double of a number of any size."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _is_wanted(name: str, columns: Mapping[str, ColumnType]) -> bool:

@@ -6,17 +6,21 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from typing import Any
 
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.pipeline.frames import as_job, figures_of, packed_outputs
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.logs import stderr_into
 from tocsin.pipeline.planning import forget_unplanned
 from tocsin.pipeline.progress import Progress
 from tocsin.pipeline.sinks import build_sink
@@ -27,11 +31,17 @@ DESCRIPTION = "tocsin.json"
 #: Plain `local[*]` does not retry a task whose Python worker died.
 DEFAULT_MASTER = "local[*,4]"
 
+#: Raised by whatever asks Spark once its process has ended.
+SPARK_GONE = (Py4JNetworkError, ConnectionError)
+
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def session(job: Job, *, master: str | None = None) -> SparkSession:
-    """A Spark session set up for standing queries. The job's `[spark]` settings come last."""
+def session(job: Job, *, master: str | None = None, log: str | PathLike[str] | None = None) -> SparkSession:
+    """A Spark session set up for standing queries. The job's `[spark]` settings come last.
+
+    `log` is a file for what Spark would write to standard error, if it is this call that starts it.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(job.settings.name)
     settings: dict[str, Any] = {
@@ -46,7 +56,8 @@ def session(job: Job, *, master: str | None = None) -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
-    spark = builder.getOrCreate()
+    with stderr_into(log):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -56,29 +67,37 @@ def start(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
+    log: str | PathLike[str] | None = None,
     once: bool = False,
     frames: Mapping[str, DataFrame] | None = None,
     sink: Callable[[DataFrame, int], None] | None = None,
 ) -> StreamingQuery:
-    """Start a job. `once` drains what is there and stops.
+    """Start a job. `once` drains what is there and stops. `master` and `log` are for `session`.
 
     `frames` gives streaming frames for sources by name. `sink` is called with each batch's changes and
     its number, instead of the job's `[sink]`.
     """
     made = as_job(job)
-    spark = spark or session(made, master=master)
-    owner = _remember(Files(spark), made)
-    forget_unplanned(Files(spark), made.settings.checkpoint)
-    target = build_sink(spark, made, owner, sink)
-    outputs = packed_outputs(spark, made, dict(frames or {}))
+    spark = spark or session(made, master=master, log=log)
+    try:
+        # Nothing is written before the sources are known to be there.
+        outputs = packed_outputs(spark, made, dict(frames or {}))
+        with _writing(f"checkpoint {made.settings.checkpoint!r}"):
+            owner = _remember(Files(spark), made)
+            forget_unplanned(Files(spark), made.settings.checkpoint)
+        with _writing(f"sink {made.sink.path!r}"):
+            target = build_sink(spark, made, owner, sink)
+    except PySparkException as failure:
+        raise JobError(first_cause(str(failure))) from failure
     progress = Progress(Files(spark), made)
 
     def deliver(batch: DataFrame, number: int) -> None:
         # A sink reads a batch more than once; without this the operator would run each time.
         kept = batch.persist()
         try:
-            target.write(kept, number)
-            progress.note(number, figures_of(kept))
+            figures = figures_of(kept)
+            target.write(kept, number, has_rejects=any(shard["rejects"] for shard in figures))
+            progress.note(number, figures)
         finally:
             kept.unpersist()
 
@@ -88,7 +107,34 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif made.settings.trigger:
         writer = writer.trigger(processingTime=made.settings.trigger)
-    return writer.start()
+    query = writer.start()
+    progress.follow(query)
+    return query
+
+
+@contextmanager
+def _writing(what: str) -> Iterator[None]:
+    """Turn a file system's error into what the job cannot do."""
+    try:
+        yield
+    except OSError as failure:
+        raise JobError(f"{what} cannot be written: {failure}") from None
+
+
+def why_failed(query: StreamingQuery) -> str | None:
+    """Why a query ended, in a line; None if it finished or was stopped. The whole story is in Spark's log."""
+    failure = query.exception()
+    return None if failure is None else first_cause(str(failure))
+
+
+def first_cause(text: str) -> str:
+    """The line of a Java stack trace that says what went wrong first, in Java or in Python."""
+    lines = text.splitlines() or [""]
+    last = max((number for number, line in enumerate(lines) if line.startswith("Caused by: ")), default=0)
+    cause = lines[last].removeprefix("Caused by: ")
+    if not cause.endswith("Traceback (most recent call last):"):
+        return cause
+    return next((line for line in lines[last + 1 :] if line and not line[0].isspace()), cause)
 
 
 def _remember(files: Files, job: Job) -> str:
@@ -119,7 +165,10 @@ def describe(job: Job) -> dict[str, Any]:
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
-    advice = f"run it with a new checkpoint, which reads the sources from the start (now: {checkpoint})"
+    advice = (
+        "run it with a new checkpoint and a new sink path, which reads the sources from the start "
+        f"(the checkpoint now: {checkpoint})"
+    )
     if before["shards"] != now["shards"]:
         raise JobError(f"shards was {before['shards']} and is {now['shards']}; {advice}")
     for name, declared in before["sources"].items():

@@ -181,7 +181,8 @@ class Shard:
                 self.engine.unsubscribe(sid)
 
     def _apply_rows(self, name: str, blobs: list[Blob]) -> Iterator[Output]:
-        table = pa.concat_tables([blob.table for blob in blobs]).combine_chunks()
+        # Files with and without `_op` may come together.
+        table = pa.concat_tables([blob.table for blob in blobs], promote_options="default").combine_chunks()
         paths = np.repeat(np.arange(len(blobs)), [blob.table.num_rows for blob in blobs])
         if name in self.job.order_by:
             order = _sorted_by(table.column(self.job.order_by[name]))

@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 from tocsin.pipeline.frames import changes_of, rejects_of
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.kafka import require_kafka
 from tocsin.pipeline.reading import FORMATS
 
 #: File systems on which a rename is one step, for every reader of the folder.
@@ -23,7 +24,7 @@ MARKER = "_tocsin.json"
 class Sink(Protocol):
     """Takes the packed outputs of one micro-batch, which are persisted: it may read them more than once."""
 
-    def write(self, outputs: DataFrame, batch: int) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
         """Make the batch visible, once: a batch that is there already is left as it is."""
 
 
@@ -42,11 +43,10 @@ class FileSink:
         for path in (self._changes, self._rejects):
             self._claim(path, owner)
 
-    def write(self, outputs: DataFrame, batch: int) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
         self._put(changes_of(outputs, self._job), self._changes, batch)
-        rejects = rejects_of(outputs)
-        if not rejects.isEmpty():
-            self._put(rejects, self._rejects, batch)
+        if has_rejects:
+            self._put(rejects_of(outputs), self._rejects, batch)
 
     def _put(self, frame: DataFrame, folder: str, batch: int) -> None:
         target = f"{folder}/batch={batch}"
@@ -83,22 +83,37 @@ class FileSink:
 
 
 class KafkaSink:
-    """Changes as JSON. The record's key is the JSON array [subscription, seq, op, key].
+    """Changes and rejects as JSON, in a topic each.
 
-    Kafka may get a batch twice after a failure: a consumer drops a key that it has seen.
+    Kafka may get a batch again after a failure. A record's key is a JSON array of texts that no other
+    record has: [batch, source, subscription, seq, op, key] of a change, [batch, source, path, position]
+    of a reject. A consumer drops a key that it has seen; once a partition has a record of a later batch,
+    the keys of the earlier ones may be forgotten.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, spark: SparkSession, job: Job) -> None:
+        require_kafka(spark)
         self._job = job
+        self._options = {name: str(value) for name, value in job.sink.options.items()}
+        topic = job.sink.path or self._options.pop("topic", None)
+        if topic is None:
+            raise JobError("a kafka sink needs a path: the topic for changes")
+        self._changes = topic
+        self._rejects = job.sink.rejects or f"{topic}.rejects"
 
-    def write(self, outputs: DataFrame, batch: int) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
         changes = changes_of(outputs, self._job)
-        identity = f.array("subscription", f.col("seq").cast("string"), "op", f.coalesce("key", f.lit("")))
-        records = changes.select(
-            f.to_json(identity).alias("key"), f.to_json(f.struct(*changes.columns)).alias("value")
+        self._send(changes, self._changes, batch, ("source", "subscription", "seq", "op", "key"))
+        if has_rejects:
+            self._send(rejects_of(outputs), self._rejects, batch, ("source", "path", "position"))
+
+    def _send(self, frame: DataFrame, topic: str, batch: int, names: tuple[str, ...]) -> None:
+        parts = [f.coalesce(f.col(name).cast("string"), f.lit("")) for name in names]
+        records = frame.select(
+            f.to_json(f.array(f.lit(str(batch)), *parts)).alias("key"),
+            f.to_json(f.struct(f.lit(batch).alias("batch"), *frame.columns)).alias("value"),
         )
-        options = {name: str(value) for name, value in self._job.sink.options.items()}
-        records.write.format("kafka").options(**options).save()
+        records.write.format("kafka").options(**self._options).option("topic", topic).save()
 
 
 class ConsoleSink:
@@ -107,8 +122,10 @@ class ConsoleSink:
     def __init__(self, job: Job) -> None:
         self._job = job
 
-    def write(self, outputs: DataFrame, batch: int) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
         changes_of(outputs, self._job).show(100, truncate=False)
+        if has_rejects:
+            rejects_of(outputs).show(100, truncate=False)
 
 
 class FunctionSink:
@@ -118,7 +135,7 @@ class FunctionSink:
         self._job = job
         self._function = function
 
-    def write(self, outputs: DataFrame, batch: int) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
         self._function(changes_of(outputs, self._job), batch)
 
 
@@ -130,4 +147,4 @@ def build_sink(
         return FunctionSink(job, function)
     if job.sink.format in FORMATS:
         return FileSink(spark, job, owner)
-    return KafkaSink(job) if job.sink.format == "kafka" else ConsoleSink(job)
+    return KafkaSink(spark, job) if job.sink.format == "kafka" else ConsoleSink(job)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tocsin.language import Match
 from tocsin.pipeline.jobs import Job, Options, SourceSection, SubscriptionSection
+from tocsin.pipeline.kafka import kafka_defaults, require_kafka
 from tocsin.pipeline.packing import (
     PACKED,
     ParametersPacker,
@@ -32,7 +33,7 @@ def packed_sources(
     for name, section in job.sources.items():
         columns = job.schemas()[name].columns or {}
         required = {column: role for column, role in ((section.key, "key"), (section.time, "time")) if column}
-        packer = RowsPacker(name, columns, required, keys)
+        packer = RowsPacker(name, columns, required, keys, ops=job.declarations[name].kind == "table")
         if name in frames:
             parts.append(_from_frame(frames[name], packer))
         else:
@@ -43,7 +44,7 @@ def packed_sources(
             parts.append(
                 _read(
                     spark,
-                    f"subscriptions_{number}",
+                    f"subscriptions {number}",
                     subscription,
                     ParametersPacker(str(number), numbers, keys),
                 )
@@ -59,17 +60,24 @@ def _read(
 ) -> DataFrame:
     path = section.params if isinstance(section, SubscriptionSection) else section.path
     # A name lets a later version of the job add sources to the same checkpoint.
-    reader = spark.readStream.name("".join(c if c.isascii() and c.isalnum() else "_" for c in name))
+    reader = spark.readStream.name(stream_name(name))
     if section.format in FORMATS:
         mine, theirs = _split(section.options)
         listing = reader.format("binaryFile").schema(_FILES).options(**theirs).load(path).select("path")
         return listing.mapInArrow(pack_files(packer, section.format, mine), PACKED)
     if section.format == "kafka":
-        records = reader.format("kafka").options(**_texts(section.options)).load()
+        require_kafka(spark)
+        options = _texts({**kafka_defaults(path), **section.options})
+        records = reader.format("kafka").options(**options).load()
         records = records.select("topic", "partition", "offset", "value")
         return records.mapInArrow(pack_kafka(packer), PACKED)
     frame = reader.format(section.format).options(**_texts(section.options))
     return _from_frame(frame.load(path) if path else frame.load(), packer)
+
+
+def stream_name(name: str) -> str:
+    """What Spark calls a source: the name under which its checkpoint keeps it."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
 
 
 def _from_frame(frame: DataFrame, packer: RowsPacker | ParametersPacker) -> DataFrame:

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 HELD = 8
 #: Steps that a trail is followed back.
 LONGEST = 16
+#: Steps that are kept at the least, and bytes that are not exceeded but for them: the folder may be memory.
+FEWEST = 4
+MOST_BYTES = 128 << 20
 #: Files of a shard that are older than this many seconds are swept.
 OLD = 3600.0
 #: Bytes of state written and read back in a second, roughly: what a replay has to beat.
@@ -113,10 +116,15 @@ class Trail:
         files = []
         for path in self._folder.glob(f"{self._name}.*"):
             with contextlib.suppress(OSError):
-                files.append((path.stat().st_mtime, path))
-        files.sort()
+                found = path.stat()
+                files.append((found.st_mtime, found.st_size, path))
+        files.sort(reverse=True)
         oldest = time.time() - OLD
-        for place, (when, path) in enumerate(files):
-            if place < len(files) - 2 * LONGEST or when < oldest:
+        kept, kept_bytes = 0, 0
+        for when, size, path in files:
+            kept_bytes += size
+            if kept >= LONGEST or (kept >= FEWEST and kept_bytes > MOST_BYTES) or when < oldest:
                 with contextlib.suppress(OSError):
                     path.unlink()
+            else:
+                kept += 1

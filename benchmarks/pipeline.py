@@ -1,0 +1,222 @@
+"""The pipeline: threshold subscriptions on Spark, batch by batch, against the plain Spark way."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from tocsin.pipeline.frames import warm_folder
+from tocsin.spark import Job, session, start
+
+RESULTS = Path(__file__).parent / "results" / "pipeline.jsonl"
+SQL = "SELECT SUM(shares) FROM trades WHERE price BETWEEN :lo AND :hi HAVING SUM(shares) >= :tau"
+#: The line that prices lie on, and the part of it that a subscription spans.
+DOMAIN, WIDTH = 100_000, 10_000
+MASTER = "local[2,4]"
+
+
+class Batch(NamedTuple):
+    """One micro-batch: its rows, its seconds, and where they went."""
+
+    rows: int
+    seconds: float
+    #: seconds by stage, as Spark and the shards tell; shards work side by side
+    stages: dict[str, float]
+
+
+def main(quick: bool) -> None:
+    """Measure, print tables, and add to the results."""
+    console = Console(width=140)
+    surroundings = machine.describe() | {"quick": quick}
+    console.print(surroundings)
+    subscriptions = 100_000 if quick else 1_000_000
+    sizes = {10_000: 10, 100_000: 8, 400_000: 8} | ({} if quick else {2_000_000: 8})
+    few, events = (10_000, 20_000) if quick else (100_000, 20_000)
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+        home = Path(folder)
+        spark = session(_job(home / "grown"), master=MASTER, log=home / "spark.log")
+        grown = _measure_job(
+            home / "grown", subscriptions, [n for n, count in sizes.items() for _ in range(count)]
+        )
+        console.print(_sizes_table(subscriptions, grown))
+        # Its Python workers, which remember their shards, go with the session.
+        spark.stop()
+        spark = session(_job(home / "grown"), master=MASTER, log=home / "spark.log")
+        recovery = _measure_recovery(home / "grown")
+        console.print(f"a shard of {subscriptions // 2:,} from the state store: {recovery:.1f} s")
+        plain = _measure_plain(spark, home / "plain", few, events)
+        ours = _measure_job(home / "few", few, [400_000] * 8)
+        rate = 400_000 / float(np.median([batch.seconds for batch in ours]))
+        console.print(
+            f"{few:,} subscriptions: {rate:,.0f} events/s; a broadcast range join: {plain:,.0f} events/s; "
+            f"{rate / plain:,.0f} times"
+        )
+        stored = _bytes_of(home / "grown" / "state" / "state") / len(grown)
+        written = {
+            "subscriptions": subscriptions,
+            "batches": [batch._asdict() for batch in grown],
+            "recovery_s": recovery,
+            "checkpoint_bytes_a_batch": stored,
+            "few": {"subscriptions": few, "events_per_s": rate, "plain_events_per_s": plain},
+            "machine": surroundings | {"numpy_scan_ms_after": machine.numpy_scan_ms()},
+        }
+        spark.stop()
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as lines:
+        lines.write(json.dumps(written) + "\n")
+    console.print(f"written: {RESULTS.name}")
+
+
+def _job(folder: Path) -> Job:
+    return Job.of(
+        {
+            "job": {"name": folder.name, "checkpoint": str(folder / "state"), "shards": 2},
+            "streams": {
+                "trades": {
+                    "path": str(folder / "trades"),
+                    "columns": {"price": "double", "shares": "bigint"},
+                    "options": {"maxFilesPerTrigger": 1},
+                }
+            },
+            "subscriptions": [{"sql": SQL, "params": str(folder / "thresholds")}],
+            "sink": {"path": str(folder / "out")},
+        }
+    )
+
+
+def _measure_job(folder: Path, subscriptions: int, sizes: list[int]) -> list[Batch]:
+    """A job over one file a batch; the first batch, which registers and compiles, is left out."""
+    _write_thresholds(folder, subscriptions, events=sum(sizes))
+    sizes = [10_000, 10_000, *sizes]
+    for number, rows in enumerate(sizes):
+        _write_trades(folder, number, rows)
+    return _run(folder, sizes)[2:]
+
+
+def _run(folder: Path, sizes: Iterable[int]) -> list[Batch]:
+    query = start(_job(folder), once=True)
+    seen: dict[int, dict[str, Any]] = {}
+    shards: dict[int, list[dict[str, Any]]] = {}
+    while True:
+        active = query.isActive
+        for progress in query.recentProgress:
+            seen[progress["batchId"]] = progress["durationMs"]
+        path = folder / "state" / "tocsin-progress.json"
+        if path.exists():
+            for known in json.loads(path.read_text())["batches"]:
+                shards[known["batch"]] = known["shards"]
+        if not active:
+            break
+        time.sleep(0.2)
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+    batches = []
+    for number, rows in zip(sorted(seen), sizes, strict=False):
+        spark = {
+            f"spark {name}": took / 1000 for name, took in seen[number].items() if name != "triggerExecution"
+        }
+        ours = {
+            f"shard {name}": max(shard[f"{name}_seconds"] for shard in shards[number])
+            for name in ("find", "apply", "keep")
+        }
+        batches.append(Batch(rows, seen[number]["triggerExecution"] / 1000, spark | ours))
+    return batches
+
+
+def _measure_recovery(folder: Path) -> float:
+    """Seconds until a shard is back when this machine remembers nothing of it."""
+    for path in warm_folder().glob("*"):
+        path.unlink()
+    _write_trades(folder, 10_000, 10_000)
+    query = start(_job(folder), once=True)
+    query.awaitTermination()
+    known = json.loads((folder / "state" / "tocsin-progress.json").read_text())["batches"][-1]["shards"]
+    assert {shard["found"] for shard in known} == {"store"}, known
+    return max(float(shard["find_seconds"]) for shard in known)
+
+
+def _measure_plain(spark: SparkSession, folder: Path, subscriptions: int, events: int) -> float:
+    """Events/s of the plain way: join each event with the ranges that hold it, sum by subscription."""
+    _write_thresholds(folder, subscriptions, events)
+    _write_trades(folder, 0, events)
+    trades = spark.read.parquet(str(folder / "trades")).repartition(2)
+    ranges = spark.read.parquet(str(folder / "thresholds"))
+    inside = trades.price.between(ranges.lo, ranges.hi)
+    sums = trades.join(f.broadcast(ranges), inside).groupBy("id").agg(f.sum("shares"))
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        sums.write.format("noop").mode("overwrite").save()
+        took.append(time.perf_counter() - began)
+    return events / min(took)
+
+
+def _write_thresholds(folder: Path, count: int, events: int) -> None:
+    """Ranges of a tenth of the line; half of them are reached in the course of the run."""
+    random = np.random.default_rng(1)
+    low = random.integers(0, DOMAIN - WIDTH, count).astype(np.float64)
+    most = 2 * events * 100 * WIDTH / DOMAIN
+    columns = {
+        "id": pa.array([f"t{number}" for number in range(count)]),
+        "lo": low,
+        "hi": low + WIDTH,
+        "tau": random.uniform(most / 100, most, count),
+    }
+    path = folder / "thresholds" / "all.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+def _write_trades(folder: Path, number: int, rows: int) -> None:
+    random = np.random.default_rng(number)
+    table = pa.table(
+        {
+            "price": random.integers(0, DOMAIN, rows).astype(np.float64),
+            "shares": np.maximum(np.rint(random.normal(100, 15, rows)), 1).astype(np.int64),
+        }
+    )
+    path = folder / "trades" / f"{number:06d}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+
+
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _sizes_table(subscriptions: int, batches: list[Batch]) -> Table:
+    table = Table(title=f"{subscriptions:,} threshold subscriptions, {MASTER}")
+    for column in ("rows a batch", "batches", "p50 s", "p99 s", "events/s at p50", "where the time goes"):
+        table.add_column(column, justify="right")
+    for rows in sorted({batch.rows for batch in batches}):
+        mine = [batch for batch in batches if batch.rows == rows]
+        took = [batch.seconds for batch in mine]
+        median = float(np.median(took))
+        stages = {
+            name: float(np.median([batch.stages.get(name, 0) for batch in mine])) for name in mine[0].stages
+        }
+        largest = sorted(stages.items(), key=lambda stage: -stage[1])
+        shown = ", ".join(f"{name} {seconds:.2f}" for name, seconds in largest if seconds >= 0.02)
+        table.add_row(
+            f"{rows:,}",
+            str(len(mine)),
+            f"{median:.2f}",
+            f"{np.percentile(took, 99):.2f}",
+            f"{rows / median:,.0f}",
+            shown,
+        )
+    return table

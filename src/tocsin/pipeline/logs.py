@@ -1,0 +1,27 @@
+"""Where Spark's own log goes: it and its workers write to standard error, across whatever is shown there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from os import PathLike
+
+
+@contextlib.contextmanager
+def stderr_into(path: str | PathLike[str] | None) -> Iterator[None]:
+    """Processes that are started meanwhile write their standard error to the end of this file, if any."""
+    if path is None:
+        yield
+        return
+    sys.stderr.flush()
+    before = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(file)

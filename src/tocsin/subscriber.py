@@ -1,0 +1,142 @@
+"""The client of messages: keeps one subscription's answer by the protocol, and ends exact.
+
+It needs neither the engine nor the table: a snapshot of the table to start from, and the messages since.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from tocsin.errors import ParameterError
+
+Bound: TypeAlias = float | Sequence[float]
+Message: TypeAlias = Mapping[str, Any]
+
+KINDS = ("top-k", "min", "max", "distinct")
+
+
+class Entry(NamedTuple):
+    """A row, or for DISTINCT a value, of an answer."""
+
+    key: str
+    y: Any
+    born: int
+
+
+class Subscriber:
+    """The subscription `[lo, hi]` of one space: its kind, its k, its direction.
+
+    With several dimensions, `lo` and `hi` have one entry each. `space` is the messages' space that it belongs
+    to; without one, every message is taken to be of its space.
+    """
+
+    def __init__(
+        self,
+        lo: Bound,
+        hi: Bound,
+        *,
+        kind: str = "top-k",
+        k: int = 1,
+        descending: bool = False,
+        space: str | None = None,
+    ) -> None:
+        if kind not in KINDS:
+            raise ParameterError(f"unknown kind {kind!r}; known are {', '.join(KINDS)}")
+        self.lo, self.hi = _bounds(lo), _bounds(hi)
+        if len(self.lo) != len(self.hi):
+            raise ParameterError("lo and hi must have the same number of dimensions")
+        self.kind = kind
+        self.k = k if kind == "top-k" else 1
+        self.space = space
+        self._sign = -1.0 if descending or kind == "max" else 1.0
+        self._held: dict[str, Entry] = {}
+
+    def start(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Begin anew from a snapshot of the table: rows with `key, x, y, born`. Cost: linear in the rows."""
+        self._held.clear()
+        for row in rows:
+            x, y = _bounds(row["x"]), row["y"]
+            is_inside = all(map(operator.le, self.lo, x)) and all(map(operator.le, x, self.hi))
+            if is_inside and y is not None and not (isinstance(y, float) and math.isnan(y)):
+                self._hold(_value_entry(y) if self.kind == "distinct" else _entry(row))
+
+    def receives(self, message: Message) -> bool:
+        """Whether the message's rectangle holds this subscription. Cost: constant a dimension."""
+        if self.space is not None and message.get("space", self.space) != self.space:
+            return False
+        return (
+            all(map(operator.le, self.lo, _bounds(message["inner_lo"])))
+            and all(map(operator.le, _bounds(message["inner_hi"]), self.hi))
+            and all(map(_is_left, self._outer(message["outer_lo"]), self.lo))
+            and all(map(_is_right, self._outer(message["outer_hi"]), self.hi))
+        )
+
+    def apply(self, messages: Message | Iterable[Message] | Any) -> int:
+        """Apply a message, or an Arrow table or list of them in order: how many were for this subscription.
+
+        Those that are for others are passed over. Cost of one that is not: that of sorting k entries.
+        """
+        if isinstance(messages, Mapping):
+            messages = [messages]
+        elif hasattr(messages, "to_pylist"):
+            messages = messages.to_pylist()
+        count = 0
+        for message in messages:
+            if self.receives(message):
+                self._take(message)
+                count += 1
+        return count
+
+    def result(self) -> list[Entry]:
+        """The answer, best first; of MIN and MAX, at most one entry; of DISTINCT, by key."""
+        if self.kind == "distinct":
+            return sorted(self._held.values())
+        return sorted(self._held.values(), key=self._rank)
+
+    def _take(self, message: Message) -> None:
+        if self.kind in ("min", "max"):
+            # Each message of these says the whole answer.
+            self._held.clear()
+        if message["gone"]:
+            self._held.pop(message["key"], None)
+        else:
+            self._hold(_entry(message))
+
+    def _hold(self, entry: Entry) -> None:
+        """The protocol: what is held gets its new value, then the k best stay."""
+        self._held[entry.key] = entry
+        if self.kind != "distinct" and len(self._held) > self.k:
+            del self._held[max(self._held.values(), key=self._rank).key]
+
+    def _outer(self, bound: Bound | None) -> tuple[float | None, ...]:
+        """Outer bounds, one a dimension; None alone is none in each."""
+        return (None,) * len(self.lo) if bound is None else _bounds(bound)
+
+    def _rank(self, entry: Entry) -> tuple[float, int]:
+        return self._sign * entry.y, entry.born
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(row["key"], row["y"], row["born"])
+
+
+def _value_entry(value: Any) -> Entry:
+    """A value as DISTINCT names it; there is no -0.0."""
+    value = value + 0.0 if isinstance(value, float) else value
+    return Entry(str(value), value, 0)
+
+
+def _bounds(bound: Bound) -> tuple[float, ...]:
+    return tuple(bound) if isinstance(bound, Sequence) else (bound,)
+
+
+def _is_left(bound: float | None, value: float) -> bool:
+    """Whether an outer bound lies left of a value; None and NaN are no bound."""
+    return bound is None or not bound >= value
+
+
+def _is_right(bound: float | None, value: float) -> bool:
+    return bound is None or not bound <= value

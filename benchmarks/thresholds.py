@@ -1,9 +1,10 @@
-"""Thresholds: the paper's algorithm, its competitors and the engine's scan on the paper's workloads."""
+"""Thresholds: the engine's index, the paper's algorithm, and its competitors on the paper's workloads."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 
 from rich.console import Console
@@ -14,16 +15,18 @@ from benchmarks.threshold_parts.measuring import STRETCH_LENGTH, Entry, Measure,
 from benchmarks.threshold_parts.playing import Make
 from benchmarks.threshold_parts.plots import plot_growth
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic, uniform
-from tocsin.indexes.thresholds import ThresholdScan
+from tocsin.indexes.thresholds import LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
 
+OWN = "engine"
 TRACKING = "distributed tracking"
 SCAN = "scan"
 INTERVAL = "interval tree"
 SEGMENT = "segment-interval tree"
 RECTANGLE = "R-tree"
 RIVALS: dict[str, Make] = {
+    OWN: LazyThresholds,
     TRACKING: EndpointTrees,
     INTERVAL: IntervalTree,
     SEGMENT: SegmentIntervalTree,
@@ -50,61 +53,82 @@ def main(quick: bool) -> None:
     console.print("seconds to compile or load, and to warm up:", compile_s)
     repeats = 3 if quick else 5
     measures: list[Measure] = []
+    surroundings |= {"quick": quick, "compile_s": compile_s}
+    RESULTS.parent.mkdir(exist_ok=True)
     for workload, entries in _plan(quick):
         found = measure(workload, entries, repeats)
         console.print(_table(found))
         measures += found
-    surroundings |= {"quick": quick, "compile_s": compile_s, "numpy_scan_ms_after": machine.numpy_scan_ms()}
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as lines:
-        for result in measures:
-            lines.write(json.dumps({**result.record(), "machine": surroundings}) + "\n")
+        surroundings |= {"numpy_scan_ms_after": machine.numpy_scan_ms(), "load_after": os.getloadavg()[0]}
+        with RESULTS.open("a") as lines:
+            for result in found:
+                lines.write(json.dumps({**result.record(), "machine": surroundings}) + "\n")
     growth = [result for result in measures if result.workload == GROWTH]
     plot_growth(growth, PLOT)
     console.print(f"written: {RESULTS.name}, {PLOT.name}")
 
 
 def _plan(quick: bool) -> list[tuple[Workload, list[Entry]]]:
-    """Workloads with their entries; distributed tracking, which the others are held against, first."""
+    """Workloads with their entries; the engine's own index first."""
     queries, tau = (100_000, 2_000_000) if quick else (1_000_000, 20_000_000)
-    small_queries, small_tau = (20_000, 2_000_000) if quick else (100_000, 20_000_000)
+    fewer, sample = queries // 10, queries // 20
     one = [
+        _entry(OWN, 10_000, repeats=5),
+        _entry(OWN, 1000),
+        _entry(OWN, 100),
+        _entry(OWN, 1, repeats=1),
         _entry(TRACKING, 10_000),
-        _entry(TRACKING, 1, repeats=1),
+        _entry(TRACKING, 1, repeats=1, elements=sample),
         _sampled(INTERVAL),
         _sampled(SCAN),
     ]
-    both = [_entry(TRACKING, 10_000, repeats=1), _sampled(SCAN, 1)]
+    maturing = [
+        _entry(OWN, 10_000, repeats=5),
+        _entry(OWN, 1000),
+        _entry(OWN, 100, repeats=1),
+        _entry(OWN, 1, repeats=1, elements=sample),
+        _entry(TRACKING, 10_000, repeats=1, elements=4 * sample),
+    ]
+    both = [_entry(OWN, 10_000), _entry(TRACKING, 10_000, repeats=1)]
     two = [
+        _entry(OWN, 10_000),
         _entry(TRACKING, 10_000, repeats=1),
         _sampled(SEGMENT),
         _sampled(RECTANGLE),
         _sampled(SCAN),
     ]
+    # Nested trees of all queries take 7 GB and a hundred microseconds an element.
+    large = [
+        _entry(OWN, 10_000),
+        _entry(OWN, 1000, repeats=1),
+        _entry(TRACKING, 10_000, repeats=1, elements=sample),
+    ]
     growth = [
+        _entry(OWN, 10_000),
         _entry(TRACKING, 10_000, repeats=1),
-        _sampled(INTERVAL, 1),
-        _sampled(SCAN, 1),
+        _sampled(INTERVAL),
+        _sampled(SCAN),
     ]
     plan = [
         (static(queries, tau), one),
-        (uniform(queries, tau), both),
-        (stochastic(queries, tau), both),
-        (fixed_load(queries, tau), both),
-        (static(small_queries, small_tau, 2), two),
-        (uniform(small_queries, small_tau // 4, 2), both),
+        (uniform(queries, tau), maturing),
+        (stochastic(fewer, tau), both),
+        (fixed_load(fewer, tau), both),
+        (static(fewer, tau // 10, 2), two),
+        (static(queries, tau, 2), large),
+        (uniform(queries, tau, 2), [_entry(OWN, 10_000)]),
     ]
     sizes = (1000, 10_000, 100_000) if quick else (1000, 10_000, 100_000, 1_000_000)
-    plan.extend((static(size, tau, name=GROWTH), growth) for size in sizes)
+    plan.extend((static(size, 2_000_000, name=GROWTH), growth) for size in sizes)
     return plan
 
 
-def _entry(rival: str, batch: int, repeats: int = 5) -> Entry:
-    return Entry(rival, RIVALS[rival], batch, repeats=repeats)
+def _entry(rival: str, batch: int, repeats: int = 3, elements: int | None = None) -> Entry:
+    return Entry(rival, RIVALS[rival], batch, repeats=repeats, elements=elements)
 
 
-def _sampled(rival: str, repeats: int = 5) -> Entry:
-    return Entry(rival, RIVALS[rival], STRETCH_LENGTH, is_sampled=True, repeats=repeats)
+def _sampled(rival: str) -> Entry:
+    return Entry(rival, RIVALS[rival], STRETCH_LENGTH, is_sampled=True, repeats=1)
 
 
 def _dimensions(rival: str) -> tuple[int, ...]:
@@ -122,7 +146,7 @@ def _table(measures: list[Measure]) -> Table:
         "batch",
         "µs an element",
         "least to most",
-        "times tracking",
+        "times the engine",
         "build s",
         "bytes a query",
     )
@@ -130,11 +154,11 @@ def _table(measures: list[Measure]) -> Table:
         table.add_column(column, justify="left" if column == "rival" else "right")
     for result in measures:
         table.add_row(
-            result.entry.rival + (" (sampled)" if result.entry.is_sampled else ""),
+            result.entry.rival + (" (sampled)" if result.entry.is_sampled or result.entry.elements else ""),
             f"{result.entry.batch:,}",
             f"{result.median_us:.3f}",
             f"{min(result.us_per_element):.3f} to {max(result.us_per_element):.3f}",
-            f"{result.median_us / _tracking(measures):,.1f}",
+            f"{result.median_us / _own(measures, result.entry.batch):,.1f}",
             f"{sorted(result.build_s)[len(result.build_s) // 2]:.2f}",
             f"{result.bytes_per_query:,.0f}",
             "" if result.matured is None else f"{result.matured:,}",
@@ -142,6 +166,13 @@ def _table(measures: list[Measure]) -> Table:
     return table
 
 
-def _tracking(measures: list[Measure]) -> float:
-    """The figure of distributed tracking, in its largest batches."""
-    return next(result.median_us for result in measures if result.entry.rival == TRACKING)
+def _own(measures: list[Measure], batch: int) -> float:
+    """The engine's own figure at this size of batches."""
+    return next(
+        (
+            result.median_us
+            for result in measures
+            if result.entry.rival == OWN and result.entry.batch == batch
+        ),
+        measures[0].median_us,
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -23,7 +24,14 @@ from hypothesis.stateful import (
 
 from tests.oracles.thresholds import Thresholds
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
-from tocsin.indexes.thresholds import ThresholdScan, rivals_kernels, tracking_kernels, tracking_nests_kernels
+from tocsin.indexes.thresholds import (
+    AdaptiveThresholds,
+    LazyThresholds,
+    ThresholdScan,
+    rivals_kernels,
+    tracking_kernels,
+    tracking_nests_kernels,
+)
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
 
@@ -56,6 +64,8 @@ Range: TypeAlias = tuple[float, float]
 
 INDEXES: dict[str, Make] = {
     "scan": ThresholdScan,
+    "lazy": LazyThresholds,
+    "adaptive": partial(AdaptiveThresholds, many=5),
     "endpoint-trees": EndpointTrees,
     "interval-tree": IntervalTree,
     "segment-interval-tree": SegmentIntervalTree,

@@ -19,7 +19,7 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
 from tocsin.indexes.matching import IdOrder, MatchScan, PredicateColumns
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
-from tocsin.indexes.thresholds import ThresholdScan
+from tocsin.indexes.thresholds import AdaptiveThresholds
 from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, scale
 
 
@@ -63,7 +63,7 @@ class ThresholdGroup(EventGroup):
         self._type = plan.type
         self._name = plan.name
         self._scale = scale(plan)
-        self._index = ThresholdScan(len(plan.box), self._scale)
+        self._index = AdaptiveThresholds(len(plan.box), self._scale)
         #: bool by local slot: starts anew after it has matured
         self._repeat = np.zeros(16, np.bool_)
 

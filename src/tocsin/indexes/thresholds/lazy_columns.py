@@ -1,0 +1,172 @@
+"""Columns that the parts of the lazy threshold index share, and the kernel that logs events."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import kernel
+
+#: The largest int64.
+LARGEST = 0x7FFFFFFFFFFFFFFF
+#: Subscriptions of a group.
+GROUP = 256
+#: Events of a chunk of the log, and of a block of a chunk.
+CHUNK = 4096
+BLOCK = 64
+
+#: `SlotColumns.place` of a slot that holds no subscription.
+NOWHERE = -1
+#: … of one that has matured for good; its `tau` is the weight that it reached.
+SILENT = -2
+#: … of one with an empty box, which counts nothing.
+NEVER = -3
+#: … of one that waits to be given a place.
+WAITING = -4
+#: Places from here on are in the cells, smaller ones in the boxes.
+IN_CELLS = 0x40000000
+
+#: Entries of `LogColumns.state`: events in the log,
+LENGTH = 0
+#: weight of all events since the clock was last set back,
+CLOCK = 1
+#: the clock at which some group may have matured,
+DUE = 2
+#: where the current batch begins in the log,
+BATCH = 3
+#: how many events of the batch have been read,
+READ = 4
+#: how many events of the log the cells have taken in, and how many their stretches,
+ABSORBED = 5
+COUNTED = 6
+#: how many the grid of the boxes has taken in,
+GRIDDED = 7
+#: and how many have been sorted into chunks.
+SORTED = 8
+STATE = 9
+
+
+class SlotColumns(NamedTuple):
+    """One row a subscription slot."""
+
+    #: int32 (slots,): where it is counted: a place in the boxes or the cells, or a negative code.
+    place: Ints
+    #: int64 (slots,): scaled weight to reach.
+    tau: Longs
+    #: bool (slots,): start again from 0 after maturing.
+    is_repeating: Bools
+
+
+class LogColumns(NamedTuple):
+    """Events that some subscription has not been held against yet.
+
+    In order of arrival, but for the first SORTED: those lie in chunks of CHUNK, which are in order.
+    A chunk's events are sorted by the first axis into blocks of BLOCK, and a block's by the second.
+    """
+
+    #: float64 (axes, capacity): coordinates, never NaN.
+    values: Floats
+    #: int64 (capacity,): positive weights.
+    weights: Longs
+    #: int32 (capacity,): position in the batch, of the current batch's events; of a sorted event, the number
+    #: of events that were logged before it.
+    steps: Ints
+    #: int64 (capacity,): of a sorted event, the weight of those before it in its block.
+    sums: Longs
+    #: float64 (capacity / BLOCK,): smallest and largest first coordinate of a sorted block.
+    block_low: Floats
+    block_high: Floats
+    #: int64 (STATE,): see LENGTH … SORTED.
+    state: Longs
+
+
+@kernel
+def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> int:
+    """The bucket of a value: never a smaller one for a larger value."""
+    place = (value - floor) * per_unit
+    if place >= n_buckets:
+        return n_buckets - 1
+    return int(place) if place > 0 else 0
+
+
+@kernel
+def are_plain(values: Floats, weights: Longs, room: int) -> bool:
+    """Whether all these events count, and weigh no more than `room` together."""
+    is_plain = True
+    largest = 1
+    for event in range(weights.shape[0]):
+        is_plain &= weights[event] > 0
+        largest = max(largest, weights[event])
+    for place in range(values.shape[0]):
+        is_plain &= values[place] == values[place]
+    return bool(is_plain and largest <= room // max(weights.shape[0], 1))
+
+
+@kernel
+def append_events(
+    values: Floats,
+    weights: Longs,
+    log_values: Floats,
+    log_weights: Longs,
+    log_steps: Ints,
+    state: Longs,
+) -> bool:
+    """Log the batch's events from READ on that count; whether that needs attention.
+
+    Stops where the log is full, and where the clock would pass an int64.
+    """
+    n_axes = values.shape[1]
+    length, clock, limit = state[LENGTH], state[CLOCK], log_weights.shape[0]
+    event = state[READ]
+    is_stopped = False
+    count = min(weights.shape[0] - event, limit - length)
+    flat = values.ravel()[event * n_axes : (event + count) * n_axes]
+    ahead = weights[event : event + count]
+    if are_plain(flat, ahead, LARGEST - clock):
+        # Nearly always so, and simple loops are several times as fast as one that decides.
+        steps = log_steps[length : length + count]
+        for index in range(count):
+            steps[index] = event + index
+        for index in range(count):
+            clock += ahead[index]
+        log_weights[length : length + count] = ahead
+        for axis in range(n_axes):
+            log_values[axis, length : length + count] = flat[axis::n_axes]
+        length += count
+        event += count
+        is_stopped = event < weights.shape[0]
+    while event < weights.shape[0] and not is_stopped:
+        weight = weights[event]
+        is_counted = weight > 0
+        for axis in range(n_axes):
+            is_counted &= not np.isnan(values[event, axis])
+        if is_counted:
+            if length == limit or weight > LARGEST - clock:
+                is_stopped = True
+                break
+            for axis in range(n_axes):
+                log_values[axis, length] = values[event, axis]
+            log_weights[length] = weight
+            log_steps[length] = event
+            length += 1
+            clock += weight
+        event += 1
+    state[LENGTH], state[CLOCK], state[READ] = length, clock, event
+    return is_stopped or clock >= state[DUE]
+
+
+@kernel
+def leave_places(columns: SlotColumns, slots: Ints) -> tuple[int, int]:
+    """Take these slots out; how many of them were in the boxes, and how many in the cells.
+
+    Their places are not told: to go there now would cost more than to find out later who has left.
+    """
+    n_boxes, n_cells = 0, 0
+    for slot in slots:
+        place = columns.place[slot]
+        columns.place[slot] = NOWHERE
+        n_cells += place >= IN_CELLS
+        n_boxes += (place >= 0) & (place < IN_CELLS)
+    return n_boxes, n_cells

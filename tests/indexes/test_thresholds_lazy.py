@@ -1,0 +1,326 @@
+"""The lazy threshold index against the oracle, and at some size against the scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.conftest import INTERPRETED
+from tests.oracles.thresholds import Thresholds
+from tests.test_signatures import signatures
+from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Ints
+from tocsin.indexes.thresholds import (
+    LazyThresholds,
+    ThresholdScan,
+    lazy,
+    lazy_boxes,
+    lazy_cells,
+    lazy_log,
+    lazy_waiting,
+)
+
+Event: TypeAlias = tuple[list[float], int]
+Maturity: TypeAlias = tuple[int, int, float]
+
+INFINITY = float("inf")
+NAN = float("nan")
+LARGEST = 2**63 - 1
+SLOTS = st.integers(0, 7)
+BOUNDS = st.sampled_from([-INFINITY, -1.0, -0.0, 0.0, 1.0, 2.0, 1e308, INFINITY])
+VALUES = st.one_of(BOUNDS, st.just(NAN), st.just(-1e308))
+WEIGHTS = st.sampled_from([-1, 0, 1, 1, 2, 5, LARGEST - 1, LARGEST])
+TAUS = st.sampled_from([-3, 0, 1, 2, 3, 10, 40, LARGEST])
+
+
+@pytest.fixture(params=["as they are", "hasty"])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run twice, the second time with limits so low that whatever happens rarely happens at once."""
+    if request.param == "hasty":
+        lower_limits(monkeypatch)
+
+
+def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "SHORTEST_LOG", 4)
+    monkeypatch.setattr(lazy, "LONGEST_LOG", 5)
+    monkeypatch.setattr(lazy_waiting, "MOST_EVENTS", 2)
+    monkeypatch.setattr(lazy_waiting, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(lazy, "FEWEST_IN_CELLS", 3)
+    monkeypatch.setattr(lazy, "CELLS_TO_BOXES", 1)
+    monkeypatch.setattr(lazy, "MOST_LOOSE", 2)
+    monkeypatch.setattr(lazy_boxes, "OPEN_GROUPS", 1)
+    monkeypatch.setattr(lazy_boxes, "SWEEP_MEMBER", 0)
+    monkeypatch.setattr(lazy_boxes, "SWEEP_EVENT", 0)
+    monkeypatch.setattr(lazy_cells, "FEWEST", 0)
+    monkeypatch.setattr(lazy_cells, "SPARSE", 1)
+    monkeypatch.setattr(lazy_boxes, "SPARSE", 1)
+    monkeypatch.setattr(lazy_log, "FEWEST_SORTED", 1)
+
+
+def slots_of(*slots: int) -> Ints:
+    return np.array(slots, np.int32)
+
+
+def maturities(changes: ChangeSet) -> list[Maturity]:
+    assert (changes.op == MATURE).all()
+    assert (changes.other == -1).all()
+    assert (changes.rank == 0).all()
+    assert changes.row.tolist() == changes.step.tolist()
+    return list(
+        zip(changes.step.tolist(), changes.subscription.tolist(), changes.score.tolist(), strict=True)
+    )
+
+
+def apply(index: LazyThresholds, events: list[Event], dimensions: int) -> list[Maturity]:
+    values = np.array([value for value, _ in events], np.float64).reshape(len(events), dimensions)
+    weights = np.array([weight for _, weight in events], np.int64)
+    copies = values.copy(), weights.copy()
+    found = maturities(index.apply(values, weights))
+    assert np.array_equal(values, copies[0], equal_nan=True)
+    assert np.array_equal(weights, copies[1])
+    return found
+
+
+class LazyMachine(RuleBasedStateMachine):
+    """Register, terminate and count in any order."""
+
+    hasty = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = pytest.MonkeyPatch()
+        if self.hasty:
+            lower_limits(self.patches)
+
+    def teardown(self) -> None:
+        self.patches.undo()
+
+    @initialize(dimensions=st.integers(0, 3), scale=st.sampled_from([1, 3, 2**20]))
+    def start(self, dimensions: int, scale: int) -> None:
+        self.dimensions = dimensions
+        self.scale = scale
+        self.index = LazyThresholds(dimensions, scale, capacity=2)
+        self.oracle = Thresholds(scale)
+
+    @rule(data=st.data(), slots=st.sets(SLOTS))
+    def register(self, data: st.DataObject, slots: set[int]) -> None:
+        fresh = sorted(slots - self.oracle.by_slot.keys(), reverse=True)
+        boxes = st.lists(st.tuples(BOUNDS, BOUNDS), min_size=self.dimensions, max_size=self.dimensions)
+        rows = [(data.draw(boxes), data.draw(TAUS), data.draw(st.booleans())) for _ in fresh]
+        for slot, (ranges, tau, repeat) in zip(fresh, rows, strict=True):
+            self.oracle.register(slot, ranges, tau, repeat)
+        bounds = np.array([ranges for ranges, _, _ in rows], np.float64)
+        bounds = bounds.reshape(len(rows), self.dimensions, 2)
+        columns = {
+            "lo": bounds[:, :, 0],
+            "hi": bounds[:, :, 1],
+            "tau": np.array([tau for _, tau, _ in rows], np.int64),
+            "repeat": np.array([repeat for _, _, repeat in rows], np.bool_),
+        }
+        self.index.register(slots_of(*fresh), columns)
+
+    @rule(slots=st.sets(SLOTS))
+    def terminate(self, slots: set[int]) -> None:
+        gone = sorted(slots & self.oracle.by_slot.keys())
+        for slot in gone:
+            self.oracle.terminate(slot)
+        self.index.terminate(slots_of(*gone))
+
+    @rule(data=st.data(), one_by_one=st.booleans())
+    def count(self, data: st.DataObject, one_by_one: bool) -> None:
+        point = st.lists(VALUES, min_size=self.dimensions, max_size=self.dimensions)
+        events = data.draw(st.lists(st.tuples(point, WEIGHTS), max_size=8))
+        expected = self.oracle.apply(events)
+        if one_by_one:
+            found = [
+                (position, slot, score)
+                for position, event in enumerate(events)
+                for _, slot, score in apply(self.index, [event], self.dimensions)
+            ]
+        else:
+            found = apply(self.index, events, self.dimensions)
+        assert found == expected
+
+    @rule()
+    def save_and_restore(self) -> None:
+        before = self.index.arrays()
+        self.index = LazyThresholds(self.dimensions, self.scale, capacity=2)
+        self.index.restore(before)
+        after = self.index.arrays()
+        assert before.keys() == after.keys()
+        assert all(
+            np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f")
+            for name in before
+        )
+
+    @rule()
+    def look(self) -> None:
+        counting = {slot: one for slot, one in self.oracle.by_slot.items() if not one.is_silent}
+        slots = slots_of(*counting)
+        result = self.index.result(slots)
+        assert result.subscription.tolist() == list(counting)
+        assert (result.op == VALUE).all()
+        assert (result.row == -1).all()
+        assert result.score.tolist() == [
+            float(Fraction(one.reached, self.scale)) for one in counting.values()
+        ]
+        reached, missing = self.index.progress(slots)
+        assert reached.tolist() == [one.reached for one in counting.values()]
+        assert missing.tolist() == [max(one.tau - one.reached, 0) for one in counting.values()]
+
+    @invariant()
+    def agrees(self) -> None:
+        self.index.check_invariants()
+
+
+class HastyMachine(LazyMachine):
+    """The same with limits so low that logs overflow, cells are built and groups are sorted all the time."""
+
+    hasty = True
+
+
+LazyMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15)
+HastyMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
+TestLazy = LazyMachine.TestCase
+TestHasty = HastyMachine.TestCase
+
+
+class Workload:
+    """Many random subscriptions over few distinct bounds, and a stream of events."""
+
+    def __init__(self, dimensions: int, count: int, n_events: int, seed: int) -> None:
+        self.random = random = np.random.default_rng(seed)
+        self.dimensions = dimensions
+        low = random.integers(-2, 90, (count, dimensions)) / 2.0
+        high = low + random.integers(-1, 40, (count, dimensions)) / 2.0
+        low[random.random(low.shape) < 0.02] = -INFINITY
+        high[random.random(high.shape) < 0.02] = INFINITY
+        self.columns: Arrays = {
+            "lo": low,
+            "hi": high,
+            "tau": random.integers(1, 12 * n_events, count),
+            "repeat": random.random(count) < 0.3,
+        }
+        self.values = random.integers(0, 101, (n_events, dimensions)) / 2.0
+        self.values[random.random(self.values.shape) < 0.01] = NAN
+        self.weights = random.integers(0, 200, n_events)
+
+    def register(self, index: LazyThresholds | ThresholdScan, slots: Ints) -> None:
+        index.register(slots, {name: column[slots] for name, column in self.columns.items()})
+
+    def batches(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for begin in range(0, len(self.weights), size):
+            yield self.values[begin : begin + size], self.weights[begin : begin + size]
+
+
+def assert_same(one: ChangeSet, other: ChangeSet) -> None:
+    for name in ChangeSet._fields:
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+SIZES = [(0, 60, 40), (1, 300, 90), (2, 300, 90), (3, 300, 90)]
+if not INTERPRETED:
+    SIZES += [(1, 50_000, 9_000), (2, 50_000, 9_000), (2, 3_000, 40_000), (3, 8_000, 12_000)]
+
+
+@pytest.mark.parametrize(("dimensions", "count", "n_events"), SIZES)
+@pytest.mark.usefixtures("limits")
+def test_as_the_scan_with_comings_and_goings(dimensions: int, count: int, n_events: int) -> None:
+    workload = Workload(dimensions, count, n_events, seed=count)
+    index, scan = LazyThresholds(dimensions, 1, capacity=2), ThresholdScan(dimensions, 1)
+    is_there = np.zeros(count, np.bool_)
+    first = np.arange(count // 2, dtype=np.int32)
+    is_there[first] = True
+    workload.register(index, first)
+    workload.register(scan, first)
+    for number, (values, weights) in enumerate(workload.batches(n_events // 30)):
+        changes = index.apply(values, weights)
+        assert_same(changes, scan.apply(values, weights))
+        ended = np.unique(changes.subscription[~workload.columns["repeat"][changes.subscription]])
+        is_there[ended] = False
+        tired = workload.random.choice(count, count // 40).astype(np.int32)
+        gone = np.union1d(ended, tired[is_there[tired]]).astype(np.int32)
+        is_there[gone] = False
+        free = np.flatnonzero(~is_there).astype(np.int32)
+        new = workload.random.permutation(free)[: workload.random.integers(0, count // 20)]
+        is_there[new] = True
+        for one in (index, scan):
+            one.terminate(gone)
+            workload.register(one, new)
+        if number % 5 == 0:
+            slots = np.flatnonzero(is_there).astype(np.int32)
+            assert_same(index.result(slots), scan.result(slots))
+            index.check_invariants()
+
+
+@pytest.mark.parametrize("dimensions", [0, 1, 2, 3])
+@pytest.mark.usefixtures("limits")
+def test_any_batch_size_gives_the_same_maturities(dimensions: int) -> None:
+    count, n_events = (40, 60) if INTERPRETED else (6_000, 700)
+    workload = Workload(dimensions, count, n_events, seed=dimensions)
+    answers = []
+    for size in (1, 7, n_events // 3, n_events):
+        index = LazyThresholds(dimensions, 1)
+        workload.register(index, np.arange(count, dtype=np.int32))
+        answers.append(
+            [
+                (number * size + step, slot, score)
+                for number, batch in enumerate(workload.batches(size))
+                for step, slot, score in maturities(index.apply(*batch))
+            ]
+        )
+    assert len(answers[0]) > 0
+    assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("scale", [1, 100, 2**20, 10**18])
+@pytest.mark.parametrize("n_others", [0, 5_000])
+def test_the_weight_reached_may_pass_64_bits(scale: int, n_others: int) -> None:
+    if INTERPRETED and n_others:
+        pytest.skip("too many for the interpreter")
+    index = LazyThresholds(0, scale)
+    count = 1 + n_others
+    endless = np.empty((count, 0))
+    tau, repeat = np.full(count, LARGEST), np.zeros(count, np.bool_)
+    index.register(
+        np.arange(count, dtype=np.int32), {"lo": endless, "hi": endless, "tau": tau, "repeat": repeat}
+    )
+    changes = index.apply(np.empty((2, 0)), np.array([LARGEST - 1, LARGEST]))
+    assert changes.score.tolist() == [float(Fraction(2 * LARGEST - 1, scale))] * count
+    assert changes.step.tolist() == [1] * count
+    assert index.progress(slots_of(0))[1].tolist() == [0]
+    index.check_invariants()
+
+
+def test_places_of_the_terminated_are_given_up() -> None:
+    count = 300 if INTERPRETED else 40_000
+    workload = Workload(2, count, 10, seed=1)
+    index = LazyThresholds(2, 1)
+    slots = np.arange(count, dtype=np.int32)
+    workload.register(index, slots)
+    before = index.nbytes
+    for _ in range(20):
+        index.terminate(slots[: count // 2])
+        workload.register(index, slots[: count // 2])
+    assert index.nbytes < 4 * before
+    index.terminate(slots)
+    assert INTERPRETED or index.nbytes < before
+    index.check_invariants()
+
+
+def test_it_explains_itself() -> None:
+    index = LazyThresholds(1, 100)
+    Workload(1, 50, 1, seed=1).register(index, np.arange(50, dtype=np.int32))
+    assert "lazy" in index.explain()
+    assert "1/100" in index.explain()
+
+
+def test_each_kernel_has_one_signature() -> None:
+    ours = {name: kinds for name, kinds in signatures().items() if ".thresholds.lazy" in name}
+    assert {name: kinds for name, kinds in ours.items() if len(kinds) > 1} == {}

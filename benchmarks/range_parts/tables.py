@@ -1,0 +1,134 @@
+"""The paper's tables as checks: what was counted, beside what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.range_parts.workloads import EVENTS, ROWS, Table, draw, ranges
+from tocsin.indexes.ranges.dense import PaintDense
+from tocsin.indexes.ranges.messages import Messages
+from tocsin.indexes.ranges.points import Points
+from tocsin.indexes.ranges.relax import relax_events
+from tocsin.indexes.ranges.unicast import receiver_counts
+
+#: Events an `apply`.
+BATCH = 1000
+
+#: By k: subscriptions affected by an event (Table I), and how far off they may be.
+AFFECTED = {
+    1: (444.141, 0.10),
+    2: (939.76, 0.10),
+    5: (2211.14, 0.06),
+    10: (4190.21, 0.03),
+    20: (7904.26, 0.03),
+}
+#: By k: searches of Paint-Dense an event (Table III).
+SEARCHES = {1: (1.12, 0.03), 2: (1.73, 0.03), 5: (3.57, 0.03), 10: (6.60, 0.03), 20: (12.63, 0.03)}
+#: By epsilon: messages received in vain, as a share of those needed, at k = 10 (Table II).
+REDUNDANCY = {0.125: 0.015, 0.25: 0.061, 0.5: 0.14, 1.0: 0.30}
+#: Receivers of an event under CN-Relax, as a share of all: what Tables I and II imply.
+RELAXED = 0.32005
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number of a table."""
+
+    what: str
+    k: int
+    found: float
+    expected: float
+    #: how far off it may be: a share of what is expected
+    tolerance: float
+
+    @property
+    def is_met(self) -> bool:
+        return abs(self.found - self.expected) <= self.tolerance * self.expected
+
+
+def batches(events: Table) -> Iterator[Table]:
+    for begin in range(0, len(events.slot), BATCH):
+        yield events.part(begin, begin + BATCH)
+
+
+def own_tiles(messages: Messages, events: Table) -> Messages:
+    """Only the tiles that tell of the event's own row: the region that is affected."""
+    is_own = (messages.note_row == events.slot[messages.note_event])[messages.note]
+    tiles = [column[is_own] for column in messages[:5]]
+    return Messages._make([*tiles, *messages[5:]])
+
+
+@dataclass
+class Counts:
+    """What one seed gives."""
+
+    events: int = 0
+    affected: int = 0
+    received: int = 0
+    messages: int = 0
+    searches: float = 0.0
+
+
+def count_dense(table: Table, events: Table, k: int, epsilon: float, points: Points) -> Counts:
+    """Play all events through Paint-Dense and count who is reached."""
+    painter = PaintDense(k, epsilon=epsilon, capacity=1 << 16)
+    painter.load(*table)
+    counts = Counts(events=len(events.slot))
+    for batch in batches(events):
+        messages = painter.apply(*batch)
+        counts.messages += len(messages.note)
+        counts.received += int(receiver_counts(points, messages).sum())
+        counts.affected += int(receiver_counts(points, own_tiles(messages, batch)).sum())
+    counts.searches = painter.n_exposed + _raises(table, events)
+    return counts
+
+
+def check_tables(seeds: int, subscriptions: int, share: float) -> list[Check]:
+    """All checks, averaged over seeds. `share` scales what is expected to so many subscriptions."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for seed in range(seeds):
+        table, events = draw(seed, ROWS, EVENTS)
+        points = Points()
+        points.insert(np.arange(subscriptions, dtype=np.int32), *ranges(seed, subscriptions))
+        for k in AFFECTED:
+            exact = count_dense(table, events, k, 0.0, points)
+            found.setdefault(("affected", k), []).append(exact.affected / exact.events)
+            found.setdefault(("received", k), []).append(exact.received / exact.events)
+            found.setdefault(("messages", k), []).append(exact.messages / exact.events)
+            found.setdefault(("min_y", k), []).append(exact.searches / exact.events)
+            if k == 10:
+                for epsilon in REDUNDANCY:
+                    loose = count_dense(table, events, k, epsilon, points)
+                    name = f"redundancy, epsilon {epsilon}"
+                    found.setdefault((name, k), []).append(loose.affected / exact.affected - 1)
+                    found.setdefault((f"messages, epsilon {epsilon}", k), []).append(
+                        loose.messages / loose.events
+                    )
+        some = Table._make(column[::10] for column in events)
+        reached = receiver_counts(points, relax_events(*some))
+        found.setdefault(("receivers of CN-Relax", 0), []).append(float(reached.mean()))
+    means = {name: float(np.mean(values)) for name, values in found.items()}
+    checks = [
+        Check("affected", k, means["affected", k], share * value, off) for k, (value, off) in AFFECTED.items()
+    ]
+    checks += [Check("min_y", k, means["min_y", k], value, off) for k, (value, off) in SEARCHES.items()]
+    checks += [
+        Check(f"redundancy, epsilon {epsilon}", 10, means[f"redundancy, epsilon {epsilon}", 10], value, 0.15)
+        for epsilon, value in REDUNDANCY.items()
+    ]
+    relaxed = means["receivers of CN-Relax", 0]
+    checks.append(Check("receivers of CN-Relax", 0, relaxed, RELAXED * subscriptions, 0.05))
+    others = [(what, k) for what, k in means if what.startswith(("messages", "received"))]
+    return checks + [Check(what, k, means[what, k], means[what, k], 0.0) for what, k in others]
+
+
+def _raises(table: Table, events: Table) -> int:
+    """Events that raise y: each takes one search that finds nothing more."""
+    now, count = table.y.copy(), 0
+    for slot, y in zip(events.slot.tolist(), events.y.tolist(), strict=True):
+        count += y > now[slot]
+        now[slot] = y
+    return count

@@ -1,0 +1,100 @@
+"""Range top-k messages: the paper's tables as checks, and events a second beside telling one by one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.range_parts.speeds import DENSE, LITERAL, TILES, Speed, count_batch, measure_speeds
+from benchmarks.range_parts.tables import Check, check_tables
+from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS
+
+RESULTS = Path(__file__).parent / "results" / "ranges.jsonl"
+#: How many times as fast as literal Unicast Paint-Dense must be, by k.
+TIMES_LITERAL = {1: 100, 10: 400}
+#: And than unicast through tiles, for any k.
+TIMES_TILES = 20
+#: Events a second at a million rows, k = 10.
+AT_A_MILLION = 150_000
+
+
+def main(quick: bool) -> None:
+    """Count, measure, print tables, and add to the results."""
+    console = Console(width=130)
+    surroundings = {**machine.describe(), "quick": quick}
+    console.print(surroundings)
+    seeds, subscriptions, repeats = (1, SUBSCRIPTIONS // 4, 2) if quick else (10, SUBSCRIPTIONS, 5)
+    checks = check_tables(seeds, subscriptions, subscriptions / SUBSCRIPTIONS)
+    console.print(_check_table(checks))
+    speeds = [
+        speed
+        for k in (1, 10, 20)
+        for speed in measure_speeds(k, ROWS, EVENTS // 5 if quick else EVENTS, SUBSCRIPTIONS, repeats)
+    ]
+    if not quick:
+        speeds += [speed for k in (1, 10) for speed in measure_speeds(k, 1_000_000, EVENTS, 0, repeats)]
+    console.print(_speed_table(speeds))
+    sent = count_batch(10, EVENTS // 5 if quick else EVENTS, subscriptions)
+    console.print(*sent, sep="\n")
+    surroundings["numpy_scan_ms_after"] = round(machine.numpy_scan_ms(), 4)
+    surroundings["load_after"] = machine.describe()["load"]
+    records = [{"what": "check", **asdict(check)} for check in checks]
+    records += [speed.record() for speed in speeds]
+    records += sent
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as lines:
+        lines.writelines(json.dumps({**record, "machine": surroundings}) + "\n" for record in records)
+    console.print(f"written: {RESULTS.name}")
+
+
+def _check_table(checks: list[Check]) -> Table:
+    table = Table(title="an event, on average; beside the paper's figure", title_justify="left")
+    for heading in ("what", "k", "found", "expected", "within", ""):
+        table.add_column(heading, justify="right")
+    for check in checks:
+        is_checked = check.tolerance > 0
+        table.add_row(
+            check.what,
+            str(check.k or ""),
+            f"{check.found:,.3f}",
+            f"{check.expected:,.3f}" if is_checked else "",
+            f"{check.tolerance:.0%}" if is_checked else "",
+            ("met" if check.is_met else "not met") if is_checked else "",
+        )
+    return table
+
+
+def _speed_table(speeds: list[Speed]) -> Table:
+    table = Table(title="events a second", title_justify="left")
+    for heading in ("way", "rows", "k", "median", "least to most", "Paint-Dense is", "asked", ""):
+        table.add_column(heading, justify="right")
+    dense = {(speed.rows, speed.k): speed.median for speed in speeds if speed.way == DENSE}
+    for speed in speeds:
+        times = dense[speed.rows, speed.k] / speed.median
+        asked = _asked(speed)
+        found = speed.median if speed.way == DENSE else times
+        table.add_row(
+            speed.way,
+            f"{speed.rows:,}",
+            str(speed.k),
+            f"{speed.median:,.0f}",
+            f"{min(speed.events_per_s):,.0f} to {max(speed.events_per_s):,.0f}",
+            "" if speed.way == DENSE else f"{times:,.0f} times",
+            f"{asked:,.0f}" if asked else "",
+            ("met" if found >= asked else "not met") if asked else "",
+        )
+    return table
+
+
+def _asked(speed: Speed) -> float:
+    """What the row's figure must reach: events a second of Paint-Dense, else how many times as fast it is."""
+    if speed.way == DENSE:
+        return AT_A_MILLION if speed.rows > ROWS and speed.k == 10 else 0
+    if speed.way == TILES:
+        return TIMES_TILES
+    return TIMES_LITERAL.get(speed.k, 0) if speed.way == LITERAL else 0

@@ -1,0 +1,166 @@
+"""Regions of Paint-Batch: what a row's region was and is, and the tiles of what must hear of it.
+
+Notation: the *outline* of a row is the x of the k nearest rows that rank before it, on its left and on its
+right, nearest first, NaN where there are fewer. A subscription [l, r] that holds the row has it among its k
+best if l is right of the (u + 1)-th on the left and r left of the (k - u)-th on the right, for some u < k. So
+an outline gives, for every l, the *top* that r stays below: NaN is no top, the row's own x leaves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs, Ops
+from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_NOTES, N_TILES, Events, Messages
+from tocsin.indexes.ranges.objects_columns import Objects
+from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.ranges.objects_kernels import (
+    find_last,
+    first_left,
+    first_place,
+    first_right,
+    place_after,
+)
+
+#: Who must hear of a row, by why: it came or improved; it was passed by rows that got worse; it got worse
+#: itself; it is gone.
+BETTER = 0
+SHOWN = 1
+WORSE = 2
+GONE = 3
+
+
+class Told(NamedTuple):
+    """Rows to tell of, in the order of telling, with the outlines that say to whom; one row each."""
+
+    #: int8 (rows,): BETTER … GONE
+    why: Ops
+    #: what is told
+    rows: Events
+    #: float64 (rows, 2, k): outline after the batch, by the new y
+    after: Floats
+    #: float64 (rows, 2, k): outline before the batch, by the old y
+    before: Floats
+    #: float64 (rows, 2, k): outline after the batch, by the old y
+    stale: Floats
+
+
+@lean_kernel
+def outline_rows(
+    objects: Objects, x: Floats, y: Floats, born: Longs, k: int, near: Ints, out_outline: Floats
+) -> None:
+    """The outlines of rows, which need not be there. Cost: two searches each."""
+    for row in range(len(x)):
+        left = find_last(objects, x[row], False)
+        right = first_place(objects) if left < 0 else place_after(objects, left)
+        n = first_left(objects, left, y[row], born[row], k, near)
+        for u in range(k):
+            out_outline[row, 0, u] = objects.x[near[u]] if u < n else np.nan
+        n = first_right(objects, right, y[row], born[row], k, near)
+        for v in range(k):
+            out_outline[row, 1, v] = objects.x[near[v]] if v < n else np.nan
+
+
+@inlined
+def higher_top(top: float, other: float) -> float:
+    """NaN, for no top, is the highest."""
+    return top if top != top or top > other else other
+
+
+@inlined
+def lower_top(top: float, other: float) -> float:
+    return top if other != other or top < other else other
+
+
+@inlined
+def top_at(outline: Floats, u: int, x: float, k: int) -> float:
+    """The top where `u` of the left rows are inside."""
+    return float(outline[1, k - 1 - u]) if u < k else x
+
+
+@inlined
+def count_inside(outline: Floats, u: int, edge: float, k: int) -> int:
+    """How many left rows are inside once l is at or left of `edge`, when `u` were."""
+    while u < k and outline[0, u] >= edge:
+        u += 1
+    return u
+
+
+@inlined
+def next_edge(outline: Floats, u: int, edge: float, k: int) -> float:
+    """The nearer of `edge` and the next left row; NaN is none."""
+    if u < k and (edge != edge or outline[0, u] > edge):
+        return float(outline[0, u])
+    return edge
+
+
+@inlined
+def paint_told(told: Told, row: int, k: int, out: Messages, cursor: Longs) -> None:
+    """Tiles of who must hear of one row: at most 3k + 1. Columns of l from the row's x to the left."""
+    x, why = told.rows.x[row], told.why[row]
+    after, before, stale = told.after[row], told.before[row], told.stale[row]
+    n_after = n_before = n_stale = 0
+    # The tile being written: from `begin`, to the left, r from `low` to before `high`.
+    begin = low = high = x
+    edge = x
+    is_left = True
+    while is_left:
+        n_after = count_inside(after, n_after, edge, k)
+        n_before = count_inside(before, n_before, edge, k)
+        n_stale = count_inside(stale, n_stale, edge, k)
+        bottom, top = x, top_at(after, n_after, x, k) if why != GONE else x
+        if why == SHOWN:
+            bottom = top_at(before, n_before, x, k)
+        elif why != BETTER:
+            kept = lower_top(top_at(before, n_before, x, k), top_at(stale, n_stale, x, k))
+            top = higher_top(top, kept)
+        if bottom != bottom or top <= bottom:
+            bottom = top = x
+        if bottom != low or not (top == high or (top != top and high != high)):
+            if high != low:
+                write_tile(out, cursor, begin, low, edge, high)
+            begin, low, high = edge, bottom, top
+        following = next_edge(after, n_after, np.nan, k)
+        following = next_edge(before, n_before, following, k)
+        following = next_edge(stale, n_stale, following, k)
+        is_left = following == following
+        edge = following if is_left else edge
+    if high != low:
+        write_tile(out, cursor, begin, low, np.nan, high)
+
+
+@inlined
+def write_tile(
+    out: Messages, cursor: Longs, inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float
+) -> None:
+    """Write a tile of the note that comes next."""
+    at = cursor[N_TILES]
+    out.inner_lo[at] = inner_lo
+    out.inner_hi[at] = inner_hi
+    out.outer_lo[at] = outer_lo
+    out.outer_hi[at] = outer_hi
+    out.note[at] = cursor[N_NOTES]
+    cursor[N_TILES] = at + 1
+
+
+@lean_kernel
+def paint_rows(told: Told, k: int, out: Messages, cursor: Longs) -> int:
+    """Tell of all rows from the cursor's on, as one event: DONE or FULL."""
+    while cursor[EVENT] < len(told.why):
+        row, first = cursor[EVENT], cursor[N_TILES]
+        if first + 3 * k + 1 > len(out.note):
+            return FULL
+        paint_told(told, row, k, out, cursor)
+        if cursor[N_TILES] > first:
+            at = cursor[N_NOTES]
+            out.note_event[at] = 0
+            out.note_row[at] = told.rows.slot[row]
+            out.note_x[at] = told.rows.x[row]
+            out.note_y[at] = told.rows.y[row]
+            out.note_born[at] = told.rows.born[row]
+            out.note_gone[at] = told.why[row] == GONE
+            cursor[N_NOTES] = at + 1
+        cursor[EVENT] = row + 1
+    return DONE

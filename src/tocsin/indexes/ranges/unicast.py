@@ -1,0 +1,99 @@
+"""The competitors that tell subscribers one by one: Unicast as the paper has it, and through tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.messages import CURSOR_SIZE, DONE, FULL, N_EXPOSED, N_TILES, Messages
+from tocsin.indexes.ranges.messages_apply import events_of
+from tocsin.indexes.ranges.objects import ObjectIndex
+from tocsin.indexes.ranges.objects_columns import STRIDE
+from tocsin.indexes.ranges.points import Points
+from tocsin.indexes.ranges.unicast_kernels import (
+    Desk,
+    Letters,
+    count_receivers,
+    list_receivers,
+    unicast_events,
+)
+from tocsin.indexes.shared.columns import grown
+
+
+class Unicast:
+    """Letters to each subscription that an event affects, for `ORDER BY y LIMIT k` over ranges of x.
+
+    It knows all subscriptions: their bounds by slot, and the same as points. `literal` makes it search once
+    for each subscription in the rectangle around the affected ones, whatever the event, as the paper counts
+    it; that finds the right replacement only for k = 1, and is for measuring.
+    """
+
+    def __init__(self, k: int, lo: Floats, hi: Floats, *, literal: bool = False, capacity: int = 16) -> None:
+        self.k = k
+        self.index = ObjectIndex(capacity)
+        #: Searches for replacements so far.
+        self.n_searches = 0
+        self._is_literal = literal
+        self._lo, self._hi = np.asarray(lo, np.float64) + 0.0, np.asarray(hi, np.float64) + 0.0
+        self.points = Points()
+        self.points.insert(np.arange(len(lo), dtype=np.int32), self._lo, self._hi)
+        self._room = Letters(*(np.empty(capacity, np.int32) for _ in range(3)))
+        room = len(lo) + int(self.points.grid.bucket_size.max())
+        self._desk = Desk(np.empty(k + STRIDE, np.int32), np.empty(k), np.empty(k), np.empty(room, np.int32))
+
+    def load(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> None:
+        """Put rows without telling anyone. Cost: that of sorting them."""
+        self.index.put(slots, x, y, born)
+
+    def apply(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> Letters:
+        """Put rows one after the other and write letters; a row that moves in x must be two events.
+
+        The letters are views of a buffer that the next call writes to. Cost of an event: every subscription
+        in the rectangle around the affected ones, and for each that a row gets worse in, some searches.
+        """
+        events = events_of(slots, x, y, born, 1.0)
+        self.index.reserve(int(events.slot.max(initial=-1)) + 1)
+        cursor = np.zeros(CURSOR_SIZE, np.int64)
+        while (
+            status := unicast_events(
+                self.index.objects,
+                self.points.grid,
+                self._lo,
+                self._hi,
+                self._desk,
+                events,
+                self.k,
+                self._is_literal,
+                self._room,
+                cursor,
+            )
+        ) != DONE:
+            if status == FULL:
+                self._room = Letters._make(grown(column, len(column) + 1) for column in self._room)
+            else:
+                self.index.grow()
+        self.n_searches += int(cursor[N_EXPOSED])
+        return Letters._make(column[: cursor[N_TILES]] for column in self._room)
+
+
+def receiver_counts(points: Points, messages: Messages) -> Longs:
+    """How many subscriptions each message reaches. Cost: the buckets that its rectangle meets."""
+    counts = np.empty(len(messages.note), np.int64)
+    count_receivers(points.grid, messages, counts)
+    return counts
+
+
+class Receivers:
+    """Unicast through tiles: looks up who each message reaches. Keeps a buffer between calls."""
+
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._slots: Ints = np.empty(2 * len(points) + 1, np.int32)
+
+    def list(self, messages: Messages) -> tuple[Ints, Longs]:
+        """Slots of all receivers, message by message, and where each message's end: views. Cost: linear."""
+        ends = np.empty(len(messages.note), np.int64)
+        done = 0
+        while (done := list_receivers(self._points.grid, messages, done, self._slots, ends)) < len(ends):
+            self._slots = grown(self._slots, len(self._slots) + 1)
+        return self._slots[: ends[-1] if len(ends) else 0], ends

@@ -1,0 +1,214 @@
+"""Unicast: every affected subscription found and told by itself. The competitor of messages.
+
+These call both leaf files of the room, the objects' and the points', and the paper's search above a row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_EXPOSED, N_TILES, NO_ROOM, Events, Messages
+from tocsin.indexes.ranges.objects_above_kernels import least_y_above
+from tocsin.indexes.ranges.objects_columns import NEVER, Objects
+from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.ranges.objects_kernels import (
+    find_last,
+    first_left,
+    first_place,
+    first_right,
+    has_room,
+    is_before,
+    place_after,
+    put_row,
+)
+from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, count_points, report_points
+
+
+class Letters(NamedTuple):
+    """One row a letter: what one event does to one subscription."""
+
+    #: int32: position of the event in its batch
+    event: Ints
+    #: int32: slot of the subscription
+    subscription: Ints
+    #: int32: slot of the row that takes the place of the event's row; -1 if it has its place, or just leaves
+    other: Ints
+
+
+class Desk(NamedTuple):
+    """Scratch: the nearest rows below the event's row, and who may be affected."""
+
+    #: int32 (k + STRIDE,)
+    near: Ints
+    #: float64 (k,), float64 (k,): their x, nearest first
+    left: Floats
+    right: Floats
+    #: int32 (subscriptions + bucket,)
+    found: Ints
+
+
+@inlined
+def area_of(inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float) -> Rectangle:
+    """A tile as closed bounds; an outer bound of NaN is none."""
+    low = np.nextafter(outer_lo, np.inf) if outer_lo == outer_lo else -np.inf
+    high = np.nextafter(outer_hi, -np.inf) if outer_hi == outer_hi else np.inf
+    return Rectangle(low, inner_lo, inner_hi, high)
+
+
+@inlined
+def tile_area(messages: Messages, tile: int) -> Rectangle:
+    """The rectangle of a message, as closed bounds."""
+    return area_of(
+        messages.inner_lo[tile], messages.inner_hi[tile], messages.outer_lo[tile], messages.outer_hi[tile]
+    )
+
+
+@lean_kernel
+def count_receivers(grid: Grid, messages: Messages, out_count: Longs) -> None:
+    """How many subscriptions each message reaches."""
+    for tile in range(len(messages.note)):
+        out_count[tile] = count_points(grid, tile_area(messages, tile))
+
+
+@lean_kernel
+def list_receivers(grid: Grid, messages: Messages, first: int, out_slot: Ints, out_end: Longs) -> int:
+    """Who each message from `first` on reaches, up to its `out_end`. Answers the tile that did not fit."""
+    n_out = 0 if first == 0 else out_end[first - 1]
+    for tile in range(first, len(messages.note)):
+        n_out = report_points(grid, tile_area(messages, tile), out_slot, n_out)
+        if n_out < 0:
+            return tile
+        out_end[tile] = n_out
+    return len(messages.note)
+
+
+@inlined
+def rank_inside(desk: Desk, n_left: int, n_right: int, lo: float, hi: float) -> int:
+    """The rank of the event's row in a subscription, if it is at most k."""
+    rank = 1
+    while rank <= n_left and desk.left[rank - 1] >= lo:
+        rank += 1
+    n_inside = 0
+    while n_inside < n_right and desk.right[n_inside] <= hi:
+        n_inside += 1
+    return rank + n_inside
+
+
+@inlined
+def find_replacement(
+    objects: Objects, lo: float, hi: float, y: float, born: int, steps: int, cursor: Longs
+) -> int:
+    """The `steps`-th row above (y, born) in a range, by as many searches; -1 if there are fewer."""
+    at = -1
+    for _ in range(steps):
+        at = least_y_above(objects, lo, hi, y, born)
+        cursor[N_EXPOSED] += 1
+        if at < 0:
+            break
+        y, born = objects.y[at], objects.born[at]
+    return at
+
+
+@inlined
+def write_letters(
+    objects: Objects,
+    grid: Grid,
+    lo: Floats,
+    hi: Floats,
+    desk: Desk,
+    event: int,
+    x: float,
+    y: float,
+    born: int,
+    goal_y: float,
+    goal_born: int,
+    k: int,
+    is_literal: bool,
+    out: Letters,
+    cursor: Longs,
+) -> int:
+    """Tell of a row at x whose rank was or gets (y, born), and falls to the goal if that is above.
+
+    The row itself may be there or not: it is not below itself. DONE or FULL.
+    """
+    left = find_last(objects, x, False)
+    right = first_place(objects) if left < 0 else place_after(objects, left)
+    n_left = first_left(objects, left, y, born, k, desk.near)
+    for u in range(n_left):
+        desk.left[u] = objects.x[desk.near[u]]
+    n_right = first_right(objects, right, y, born, k, desk.near)
+    for v in range(n_right):
+        desk.right[v] = objects.x[desk.near[v]]
+    outer_lo = desk.left[k - 1] if n_left == k else np.nan
+    outer_hi = desk.right[k - 1] if n_right == k else np.nan
+    n_found = report_points(grid, area_of(x, x, outer_lo, outer_hi), desk.found, 0)
+    if cursor[N_TILES] + n_found > len(out.event):
+        return FULL
+    is_falling = is_before(y, born, goal_y, goal_born)
+    for i in range(n_found):
+        slot = desk.found[i]
+        rank = rank_inside(desk, n_left, n_right, lo[slot], hi[slot])
+        at = -1
+        if is_literal:
+            # The paper's: whoever is found takes one search, which is right only where the row was k-th.
+            at = find_replacement(objects, lo[slot], hi[slot], y, born, 1, cursor)
+        if rank > k:
+            continue
+        other = -1
+        if is_falling:
+            if not is_literal:
+                at = find_replacement(objects, lo[slot], hi[slot], y, born, k - rank + 1, cursor)
+            if at >= 0 and is_before(objects.y[at], objects.born[at], goal_y, goal_born):
+                other = objects.slot[at]
+        letter = cursor[N_TILES]
+        out.event[letter] = event
+        out.subscription[letter] = slot
+        out.other[letter] = other
+        cursor[N_TILES] = letter + 1
+    return DONE
+
+
+@lean_kernel
+def unicast_events(
+    objects: Objects,
+    grid: Grid,
+    lo: Floats,
+    hi: Floats,
+    desk: Desk,
+    events: Events,
+    k: int,
+    is_literal: bool,
+    out: Letters,
+    cursor: Longs,
+) -> int:
+    """Letters of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM.
+
+    `lo` and `hi` are the subscriptions' bounds by slot. A row that moves in x must come as two events.
+    """
+    while cursor[EVENT] < len(events.slot):
+        event = cursor[EVENT]
+        slot, x, y, born = events.slot[event], events.x[event], events.y[event], events.born[event]
+        place = objects.slot_place[slot]
+        is_there = born >= 0 and x == x and y == y
+        if not has_room(objects):
+            return NO_ROOM
+        # From the better of its ranks, the old one if it falls or goes.
+        is_falling = place >= 0 and not (is_there and y < objects.y[place])
+        goal_y, goal_born = (y, born) if is_there else (np.inf, NEVER)
+        if place >= 0 or is_there:
+            from_y = objects.y[place] if is_falling else y
+            from_born = objects.born[place] if place >= 0 else born
+            at_x = objects.x[place] if place >= 0 else x
+            if not (is_falling and is_there and from_y == y):
+                status = write_letters(
+                    objects, grid, lo, hi, desk, event, at_x, from_y, from_born,
+                    goal_y, goal_born, k, is_literal, out, cursor,
+                )  # fmt: skip
+                if status != DONE:
+                    return status
+        put_row(objects, slot, x, y, born)
+        cursor[EVENT] = event + 1
+    return DONE

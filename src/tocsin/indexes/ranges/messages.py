@@ -84,7 +84,8 @@ class Messages(NamedTuple):
     def first(self, tiles: int, notes: int) -> Messages:
         """What a kernel has written: views."""
         counts = [tiles] * 5 + [notes] * 6
-        return Messages._make(column[:count] for column, count in zip(self, counts, strict=True))
+        columns = self._asdict().values()
+        return Messages._make(column[:count] for column, count in zip(columns, counts, strict=True))
 
     def copy(self) -> Messages:
         """The same, in arrays of its own. Cost: linear."""

@@ -10,8 +10,10 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.thresholds.lazy import LazyThresholds
 from tocsin.indexes.thresholds.scan import ThresholdScan
 
-#: Slots from which on the lazy index is the faster one. Measured: where few mature it wins from a hundred
-#: on; where many mature at every row, from 2,000 to 4,000.
+#: Slots from which on the lazy index is taken. Measured: where few mature it is faster from a few hundred on,
+#: and here by 6 to 100 times; where many mature, in batches of 10,000, from 1,000 or 2,000 on. Where many
+#: mature in batches of 100 the two are within twice of each other, and in single rows the scan is up to 2.7
+#: times as fast, up to 32,000, the most tried.
 MANY = 1 << 12
 
 
@@ -91,5 +93,6 @@ class AdaptiveThresholds:
         than = "fewer" if isinstance(self._index, ThresholdScan) else "not fewer"
         return (
             f"{self._index.explain()}; chosen because there were up to {self._top:,} at a time, "
-            f"{than} than the {self._many:,} from which on the lazy index is faster"
+            f"{than} than the {self._many:,} from which on the lazy index is taken: faster unless many "
+            "mature in small batches"
         )

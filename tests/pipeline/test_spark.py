@@ -1,16 +1,14 @@
-"""Jobs on a real local Spark, each in a process of its own so that it can be killed."""
+"""Jobs on a real local Spark, each in a process of its own; those that are killed are in `test_faults`."""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.pipeline.spark_jobs import Running, changes, expected, rows_of, run, write_input
+from tests.pipeline.spark_jobs import changes, expected, rows_of, run, write_input
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -27,18 +25,6 @@ def test_a_job_tells_what_the_engine_tells(tmp_path: Path) -> None:
         ("trades", "00.csv", 3),
     ]
     assert all(reject["reason"] for reject in rejects)
-
-
-def test_nothing_is_lost_or_repeated_by_kill_9(tmp_path: Path) -> None:
-    write_input(tmp_path)
-    for done, pause in enumerate(np.random.default_rng(7).uniform(0, 4, 5)):
-        # Kill the driver, the JVM and the Python workers, somewhere in or after the next batch.
-        with Running(tmp_path) as job:
-            job.wait_for_batches(done + 1)
-            time.sleep(pause)
-    finished = run(tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    assert changes(tmp_path) == expected(tmp_path)
 
 
 def test_files_listed_for_a_batch_that_was_never_planned_stay_a_batch_of_their_own(tmp_path: Path) -> None:

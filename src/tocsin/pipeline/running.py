@@ -12,7 +12,7 @@ from dataclasses import asdict
 from os import PathLike
 from typing import Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,8 +31,8 @@ DESCRIPTION = "tocsin.json"
 #: Plain `local[*]` does not retry a task whose Python worker died.
 DEFAULT_MASTER = "local[*,4]"
 
-#: Raised by whatever asks Spark once its process has ended.
-SPARK_GONE = (Py4JNetworkError, ConnectionError)
+#: Raised by whatever asks Spark once its process has ended, or while it ends.
+SPARK_GONE = (Py4JError, ConnectionError)
 
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 

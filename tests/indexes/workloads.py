@@ -17,12 +17,27 @@ import pyarrow as pa
 
 from tests.oracles.members import Row, State, delta_of
 from tocsin.indexes.contract import LEAVE, Bools
-from tocsin.indexes.matching import IdOrder, MatchScan, PredicateColumns, events_from_rows
-from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKScan
+from tocsin.indexes.matching import (
+    AccessIndex,
+    AdaptiveMatching,
+    IdOrder,
+    MatchScan,
+    PredicateColumns,
+    events_from_rows,
+)
+from tocsin.indexes.ranges import (
+    AggregateScan,
+    DistinctScan,
+    ExtremeRange,
+    JoinScan,
+    RangeTopK,
+    TopKRange,
+    TopKScan,
+)
 from tocsin.indexes.shared.members import Members
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.programs import program
-from tocsin.indexes.thresholds import ThresholdScan
+from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
 from tocsin.indexes.windows import PreferenceScan
@@ -327,6 +342,16 @@ WORKLOADS: dict[str, Workload] = {
     "top-k descending": RowWorkload(
         lambda capacity: TopKScan(2, descending=True, capacity=capacity), BY_RANK, (2,)
     ),
+    "top-k by tiles": RowWorkload(lambda capacity: RangeTopK(descending=True, capacity=capacity), BY_RANK),
+    "top-k by tiles, long steps": RowWorkload(
+        lambda capacity: RangeTopK(descending=False, capacity=capacity, log_room=2), BY_RANK
+    ),
+    "top-k by scan or tiles": RowWorkload(
+        lambda capacity: TopKRange(descending=False, capacity=capacity, many=4), BY_RANK
+    ),
+    "min by scan or tiles": RowWorkload(
+        lambda capacity: ExtremeRange(descending=False, capacity=capacity, many=2), ONE_VALUE
+    ),
     "min": _aggregate("min", 1),
     "max": _aggregate("max", 2),
     "count": _aggregate("count", 1),
@@ -347,10 +372,16 @@ WORKLOADS: dict[str, Workload] = {
     "preference, oldest first": _preference(newest_first=False, descending=False, dimensions=1),
     "threshold scan": ThresholdWorkload(lambda capacity: ThresholdScan(1, 1, capacity)),
     "threshold scan 2-d": ThresholdWorkload(lambda capacity: ThresholdScan(2, 100, capacity), 2),
+    "lazy thresholds": ThresholdWorkload(lambda capacity: LazyThresholds(1, 1, capacity)),
+    "lazy thresholds 2-d": ThresholdWorkload(lambda capacity: LazyThresholds(2, 100, capacity), 2),
+    "adaptive thresholds": ThresholdWorkload(lambda capacity: AdaptiveThresholds(1, 1, capacity, many=5)),
     "endpoint trees": ThresholdWorkload(lambda capacity: EndpointTrees(1, 1, capacity)),
     "interval tree": ThresholdWorkload(lambda capacity: IntervalTree(1, 1, capacity)),
     "segment-interval tree": ThresholdWorkload(lambda capacity: SegmentIntervalTree(2, 1, capacity), 2),
     "R-tree": ThresholdWorkload(lambda capacity: RTree(2, 1, capacity), 2),
     "match scan": MatchWorkload(lambda capacity: MatchScan(capacity)),
     "match scan, best two": MatchWorkload(lambda capacity: MatchScan(capacity), top=2),
+    "access predicates": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2)),
+    "access predicates, best two": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2), top=2),
+    "adaptive matching": MatchWorkload(lambda capacity: AdaptiveMatching(capacity, many=5, tail=2)),
 }

@@ -15,7 +15,7 @@ from tocsin.engine.catalog import Declaration
 from tocsin.engine.changes import changes_table
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.durations import microseconds
-from tocsin.engine.groups import EventGroup, Group, RowGroup, Source, build_group
+from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
 from tocsin.engine.intake import OP, as_columns, cast_column, read_batch, refuse_nulls
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
@@ -24,7 +24,8 @@ from tocsin.engine.text import text_of
 from tocsin.engine.windows import Window
 from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
 from tocsin.indexes.contract import Arrays, Ints, Longs
-from tocsin.language import Plan, Threshold, parameters, parse, plan, shape
+from tocsin.indexes.matching import conjunctions_from_triplets
+from tocsin.language import Match, Plan, Threshold, parameters, parse, plan, shape
 
 NOTHING = np.empty(0, np.int64)
 
@@ -118,6 +119,37 @@ class Engine:
         self._subscribe(sql, ids, columns, count, repeat)
         return count
 
+    def subscribe_predicates(self, name: str, predicates: Any) -> int:
+        """Register conjunctions that have no template in common, over a stream without columns; how many.
+
+        `predicates` is an Arrow table, a pandas frame or a dict of arrays with a row for each predicate:
+        `id`, `attribute`, `operator`, the operand in `value` (with `high` for BETWEEN), `text` (`text_high`),
+        `flag`, `values` or `texts`, and `weight`. Rows of one id follow each other. Each selects everything.
+        Cost: linear.
+        """
+        source = self._source(name)
+        if not isinstance(source, Stream) or source.schema.columns is not None:
+            raise ParameterError(f"predicates go with a stream without columns; {source.schema.describe()}")
+        try:
+            columns = as_columns(predicates, source="predicates")
+        except RowError as failure:
+            raise ParameterError(str(failure)) from None
+        ids, held = conjunctions_from_triplets({**columns, "id": text_of(columns.get("id", pa.nulls(0)))})
+        if len(ids) == 0:
+            return 0
+        self._registry.refuse_taken(ids)
+        quoted = name.replace('"', '""')
+        made, key = self._plan(f'SELECT * FROM "{quoted}"')
+        assert isinstance(made, Match)
+        number = self._group_of_shape.get(key)
+        if number is None:
+            group = build_group(made, self._sources, self._registry.ids)
+            number = self._open(group, key, f'SELECT * FROM "{quoted}"')
+        slots = self._registry.add(ids)
+        self._registry.group[slots] = number
+        self._registry.local[slots] = self._groups[number].add(slots, (made.select, held))
+        return len(ids)
+
     def unsubscribe(self, sid: str) -> None:
         """End a subscription. Cost: constant."""
         slot, number, local = self._registry.place(sid)
@@ -198,11 +230,21 @@ class Engine:
             else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
         )
 
-    def explain(self, sid: str) -> str:
-        """Which engine and index keep a subscription, and with which parameters."""
+    def explain(self, sid: str, event: Mapping[str, Any] | None = None) -> str:
+        """Which engine and index keep a subscription, and with which parameters.
+
+        With an event, a row of the stream that is not published: why the subscription does or does not match
+        it, predicate by predicate.
+        """
         _, number, local = self._registry.place(sid)
         group = self._groups[number]
-        return f"subscription: {sid}\nsource: {', '.join(group.sources)}\n{group.explain(local)}"
+        about = f"subscription: {sid}\nsource: {', '.join(group.sources)}\n"
+        if event is None:
+            return about + group.explain(local)
+        if not isinstance(group, MatchGroup):
+            raise ParameterError(f"an event goes with a match; {sid!r} is kept by {group.room}")
+        batch = cast(Stream, self._sources[group.sources[0]]).read([event])
+        return about + group.explain_event(local, batch)
 
     def counts(self, name: str) -> dict[str, int]:
         """What a source has seen: rows numbered, late rows dropped, rows without a weight for a threshold."""

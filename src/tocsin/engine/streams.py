@@ -13,7 +13,7 @@ from tocsin.engine.intake import WEIGHTS, Batch, as_columns, read_batch, refuse_
 from tocsin.engine.text import json_of, json_rows, text_of
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Arrays, Longs
-from tocsin.indexes.matching import Events, events_from_columns, events_from_rows
+from tocsin.indexes.matching import Events, events_from_columns, events_from_rows, row_of
 from tocsin.language import Selected, SourceSchema
 
 
@@ -94,22 +94,26 @@ class TypedBatch(EventBatch):
 
 
 class SparseBatch(EventBatch):
-    """Events of any attributes: a list of dicts, or columns in which null is absent."""
+    """Events of any attributes: a list of dicts, or columns; null is absent, a map holds any attributes."""
 
     def __init__(self, schema: SourceSchema, first_number: int, rows: Any) -> None:
         self._table: pa.Table | None = None
         self._rows: Sequence[Mapping[str, Any]] = ()
+        self._has_maps = False
         if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
             super().__init__(schema, first_number, len(rows))
             self._rows = rows
             self._events = events_from_rows(list(rows))
         else:
             columns = as_columns(rows, source=schema.name)
-            weights = columns.pop(WEIGHTS).to_pylist() if WEIGHTS in columns else None
-            check_weights(weights, schema.name)
+            weights = columns.pop(WEIGHTS, None)
+            if weights is not None and not pa.types.is_map(weights.type):
+                weights = weights.to_pylist()
+                check_weights(weights, schema.name)
             self._table = pa.table(columns)
             super().__init__(schema, first_number, self._table.num_rows)
             self._events = events_from_columns(self._table, weights)
+            self._has_maps = any(pa.types.is_map(column.type) for column in columns.values())
         self._check_keys()
 
     def events(self) -> Events:
@@ -124,6 +128,9 @@ class SparseBatch(EventBatch):
         return pa.array([str(self._rows[position][key]) for position in positions.tolist()], pa.string())
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
+        if self._has_maps:
+            rows = [row_of(self._events, position) for position in positions.tolist()]
+            return pa.array([self._json_row(row, select) for row in rows], pa.string())
         if self._table is not None:
             return json_rows(self._shown(self._table, select).take(pa.array(positions)))
         return pa.array(

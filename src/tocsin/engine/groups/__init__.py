@@ -15,7 +15,7 @@ from tocsin.engine.windows import Window
 from tocsin.indexes.shared.names import Names
 from tocsin.language import Aggregate, Distinct, Join, Match, Plan, Rows, Threshold, TopK
 
-__all__ = ["EventGroup", "Group", "RowGroup", "Source", "build_group"]
+__all__ = ["EventGroup", "Group", "MatchGroup", "RowGroup", "Source", "build_group"]
 
 Source: TypeAlias = Table | Window | Stream
 

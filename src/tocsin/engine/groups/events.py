@@ -16,7 +16,14 @@ from tocsin.engine.floats import floats_of, weights_of
 from tocsin.engine.groups.base import Group
 from tocsin.engine.streams import EventBatch, Stream
 from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
-from tocsin.indexes.matching import IdOrder, MatchScan, PredicateColumns
+from tocsin.indexes.matching import (
+    AdaptiveMatching,
+    Conjunctions,
+    IdOrder,
+    PredicateColumns,
+    examine,
+    verdict,
+)
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.thresholds import AdaptiveThresholds
@@ -130,7 +137,7 @@ class MatchGroup(EventGroup):
     def __init__(self, plan: Match, source: Stream, ids: Names) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        self._index = MatchScan()
+        self._index = AdaptiveMatching()
         #: the different SELECT lists, and int32 by local slot: which one it is
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
@@ -146,7 +153,9 @@ class MatchGroup(EventGroup):
         bound = bind_match(plan, parameters, count)
         return plan.select, [PredicateColumns(p.attribute, p.operator, p.operands, p.weight) for p in bound]
 
-    def register(self, slots: Ints, values: tuple[tuple[Selected, ...], list[PredicateColumns]]) -> None:
+    def register(
+        self, slots: Ints, values: tuple[tuple[Selected, ...], list[PredicateColumns] | Conjunctions]
+    ) -> None:
         select, predicates = values
         if select not in self._selects:
             self._selects.append(select)
@@ -162,6 +171,10 @@ class MatchGroup(EventGroup):
         names = self._ids.columns
         order = IdOrder(names.heap, names.starts, names.lengths, self.owner)
         return self._index.apply(given, top, order)
+
+    def explain_event(self, slot: int, batch: EventBatch) -> str:
+        """Why a subscription does or does not match the first event of a batch."""
+        return verdict(examine(self._index.conjunctions(np.array([slot], np.int32)), batch.events()))
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         assert self._batch is not None

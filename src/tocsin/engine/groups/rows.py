@@ -24,7 +24,7 @@ from tocsin.indexes.contract import (
     Longs,
     RowIndex,
 )
-from tocsin.indexes.ranges import AggregateScan, TopKScan
+from tocsin.indexes.ranges import AggregateScan, ExtremeRange, TopKRange, TopKScan
 from tocsin.indexes.shared.members import Members
 from tocsin.indexes.windows import PreferenceScan
 from tocsin.language import Aggregate, Column, Plan, Rows, Selected, TopK, bind
@@ -66,7 +66,7 @@ class SelectGroup(RowGroup):
         self._columns = [dimension.column for dimension in plan.box]
         self._columns += list(plan.score.columns) if plan.score else []
         self._index = _select_index(plan, windowed=isinstance(source, Window))
-        self.room = "ranges" if isinstance(self._index, TopKScan) else "windows"
+        self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
         if isinstance(plan, Rows) and isinstance(source, Table):
             self.room = "ranges"
 
@@ -104,7 +104,7 @@ class AggregateGroup(RowGroup):
         self._column = plan.column
         self._name = plan.name
         self._box = [dimension.column for dimension in plan.box]
-        self._index = AggregateScan(len(plan.box), function=plan.function)
+        self._index = _aggregate_index(plan)
 
     @property
     def index(self) -> RowIndex:
@@ -188,12 +188,20 @@ def _columns(delta: SourceDelta, names: list[str]) -> tuple[list[Floats], list[F
     return [before for before, _ in pairs], [after for _, after in pairs]
 
 
-def _select_index(plan: TopK | Rows, *, windowed: bool) -> TopKScan | PreferenceScan | Members:
+def _select_index(plan: TopK | Rows, *, windowed: bool) -> RowIndex:
     dimensions = len(plan.box)
     if isinstance(plan, Rows):
         return Members(dimensions, compile_score(plan.score) if plan.score else None)
     if isinstance(plan.score.expression, Column) and not windowed:
+        if dimensions == 1:
+            return TopKRange(descending=plan.descending)
         return TopKScan(dimensions, descending=plan.descending)
     return PreferenceScan(
         dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
     )
+
+
+def _aggregate_index(plan: Aggregate) -> RowIndex:
+    if len(plan.box) == 1 and plan.function in ("min", "max"):
+        return ExtremeRange(descending=plan.function == "max")
+    return AggregateScan(len(plan.box), function=plan.function)

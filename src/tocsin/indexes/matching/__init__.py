@@ -1,8 +1,27 @@
 """Boolean expressions over events: which conjunctions does an event satisfy, and which best?"""
 
-from tocsin.indexes.matching.events import Events, events_from_columns, events_from_rows
+from tocsin.indexes.matching.access import AccessIndex
+from tocsin.indexes.matching.adaptive import AdaptiveMatching
+from tocsin.indexes.matching.common_kernels import IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.events import Events, events_from_columns, events_from_rows, row_of
+from tocsin.indexes.matching.examine import examine, verdict
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
-from tocsin.indexes.matching.scan_kernels import IdOrder
+from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 
-__all__ = ["Events", "IdOrder", "MatchScan", "PredicateColumns", "events_from_columns", "events_from_rows"]
+__all__ = [
+    "AccessIndex",
+    "AdaptiveMatching",
+    "Conjunctions",
+    "Events",
+    "IdOrder",
+    "MatchScan",
+    "PredicateColumns",
+    "conjunctions_from_triplets",
+    "events_from_columns",
+    "events_from_rows",
+    "examine",
+    "row_of",
+    "verdict",
+]

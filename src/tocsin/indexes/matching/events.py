@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
-from tocsin.indexes.matching.scan_kernels import BOOLEAN, NUMBER, TEXT
+from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT
 from tocsin.indexes.shared.texts import texts_of
 
 #: The key of a sparse row that holds the weights of its attributes.
 WEIGHTS = "_weights"
+#: Weights of a batch: a mapping for each row, or a column of maps.
+Weights: TypeAlias = "Sequence[Mapping[str, Any] | None] | pa.Array[Any] | pa.ChunkedArray[Any] | None"
 
 
 class Events(NamedTuple):
@@ -161,16 +163,15 @@ def _weights_of(row: int, weights: Any) -> dict[str, float]:
     return checked
 
 
-def events_from_columns(table: pa.Table, weights: Sequence[Mapping[str, Any] | None] | None = None) -> Events:
+def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
     """Read a columnar batch: strings, booleans, numbers, decimals, and times as UTC microseconds.
 
-    Null and NaN are missing. Cost: linear, vectorised; weights, if given, are read row by row.
+    A column of maps holds attributes and values of its own, whatever its name; a value may also be a
+    fixed-size list of two numbers, a range. Null and NaN are missing. Cost: linear and vectorised, with
+    weights in a column of maps; other weights are read row by row.
     """
-    by_row = None if weights is None else [_weights_of(row, one) for row, one in enumerate(weights)]
-    parts = [
-        _column_entries(number, name, table.column(name), by_row)
-        for number, name in enumerate(table.column_names)
-    ]
+    names: dict[str, int] = {}
+    parts = [_entries(names, name, table.column(name)) for name in table.column_names]
     n_bytes = 0
     for part in parts:
         part.text_start[:] += n_bytes
@@ -184,19 +185,77 @@ def events_from_columns(table: pa.Table, weights: Sequence[Mapping[str, Any] | N
     def joined(column: str, dtype: type[np.generic]) -> Any:
         return np.concatenate([np.empty(0, dtype), *(getattr(part, column) for part in parts)])[order]
 
-    value = joined("value", np.float64)
+    attribute = joined("attribute", np.int32)
+    if any(pa.types.is_map(table.schema.field(name).type) for name in table.column_names):
+        refuse_repeated(event[order], attribute, list(names))
     return Events(
-        names=list(table.column_names),
+        names=list(names),
         offsets=offsets,
-        attribute=joined("attribute", np.int32),
+        attribute=attribute,
         kind=joined("kind", np.int8),
-        low=value,
-        high=value,
+        low=joined("low", np.float64),
+        high=joined("high", np.float64),
         text_start=joined("text_start", np.int64),
         text_length=joined("text_length", np.int32),
         heap=np.concatenate([np.empty(0, np.uint8), *(part.heap for part in parts)]),
-        weight=joined("weight", np.float64),
+        weight=_entry_weights(weights, event[order], attribute, list(names)),
     )
+
+
+def refuse_repeated(event: Longs, attribute: Ints, names: list[str]) -> None:
+    """Raise RowError if an event has an attribute twice."""
+    pairs = event * len(names) + attribute
+    first = np.unique(pairs, return_index=True)[1]
+    if len(first) < len(pairs):
+        twice = np.setdiff1d(np.arange(len(pairs)), first)[0]
+        raise RowError(f"row {event[twice]}: the attribute {names[attribute[twice]]!r} comes twice")
+
+
+def _entry_weights(weights: Weights, event: Longs, attribute: Ints, names: list[str]) -> Floats:
+    """The weight of each entry: 1 where none is given."""
+    if weights is None:
+        return np.ones(len(event))
+    if isinstance(weights, pa.Array | pa.ChunkedArray):
+        return _mapped_weights(weights, event, attribute, names)
+    by_row = [_weights_of(row, one) for row, one in enumerate(weights)]
+    pairs = zip(event.tolist(), attribute.tolist(), strict=True)
+    return np.array([by_row[row].get(names[number], 1.0) for row, number in pairs], np.float64)
+
+
+def _mapped_weights(weights: Any, event: Longs, attribute: Ints, names: list[str]) -> Floats:
+    """As above, from a column of maps of attribute to weight."""
+    row, place, items, keys = map_entries("_weights", weights)
+    given = doubles_of(WEIGHTS, items)
+    bad = np.flatnonzero(~np.isfinite(given) & is_valid(items))
+    if len(bad):
+        raise RowError(f"row {row[bad[0]]}, attribute {keys[place[bad[0]]]!r}: a weight is a finite number")
+    number = {name: position for position, name in enumerate(names)}
+    known = np.array([number.get(name, -1) for name in keys], np.int64)[place]
+    is_used = (known >= 0) & ~np.isnan(given)
+    found = np.ones(len(event))
+    if is_used.any():
+        pairs, width = row[is_used] * len(names) + known[is_used], given[is_used]
+        order = np.argsort(pairs, kind="stable")
+        wanted = event * len(names) + attribute
+        # The last one counts, as in a dict.
+        at = np.searchsorted(pairs[order], wanted, side="right") - 1
+        is_hit = (at >= 0) & (pairs[order][at] == wanted)
+        found[is_hit] = width[order][at[is_hit]]
+    return found
+
+
+def map_entries(name: str, column: Any) -> tuple[Longs, Longs, Any, list[str]]:
+    """The entries of a column of maps: row, number of the attribute, value; and the attributes."""
+    maps = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    if not pa.types.is_string(maps.type.key_type) and not pa.types.is_large_string(maps.type.key_type):
+        raise RowError(f"column {name!r}: the keys of a map are strings, not {maps.type.key_type}")
+    offsets = np.asarray(maps.offsets, np.int64)
+    lengths = np.where(is_valid(maps), np.diff(offsets), 0)
+    starts = np.cumsum(lengths) - lengths
+    place = pa.array(np.repeat(offsets[:-1] - starts, lengths) + np.arange(int(lengths.sum())))
+    keys = maps.keys.take(place).dictionary_encode()
+    row = np.repeat(np.arange(len(maps)), lengths)
+    return row, np.asarray(keys.indices, np.int64), maps.items.take(place), keys.dictionary.to_pylist()
 
 
 class _ColumnEntries(NamedTuple):
@@ -205,43 +264,59 @@ class _ColumnEntries(NamedTuple):
     event: Longs
     attribute: Ints
     kind: Ops
-    value: Floats
+    low: Floats
+    high: Floats
     text_start: Longs
     text_length: Ints
     heap: Bytes
-    weight: Floats
 
 
-def _column_entries(
-    number: int, name: str, column: pa.ChunkedArray[Any], weights: list[dict[str, float]] | None
-) -> _ColumnEntries:
+def _entries(names: dict[str, int], name: str, column: Any) -> _ColumnEntries:
+    if not pa.types.is_map(column.type):
+        number = names.setdefault(name, len(names))
+        rows = np.arange(len(column))
+        return _column_entries(name, column, rows, np.full(len(column), number, np.int32))
+    row, place, items, keys = map_entries(name, column)
+    numbers = np.array([names.setdefault(key, len(names)) for key in keys], np.int32)
+    return _column_entries(name, items, row, numbers[place])
+
+
+def _column_entries(name: str, column: Any, row: Longs, attribute: Ints) -> _ColumnEntries:
+    """The values of a column that are there; `row` and `attribute` are those of each value."""
     heap, offsets = np.empty(0, np.uint8), np.zeros(1, np.int64)
+    kind = NUMBER
     if _is_text(column.type):
-        kind, event = TEXT, np.flatnonzero(_is_valid(column))
+        kind, there = TEXT, np.flatnonzero(is_valid(column))
         heap, offsets = texts_of(column.drop_null())
-        value, starts, lengths = np.zeros(len(event)), offsets[:-1].copy(), np.diff(offsets)
+        low = high = np.zeros(len(there))
+        starts, lengths = offsets[:-1].copy(), np.diff(offsets)
     else:
-        kind = BOOLEAN if pa.types.is_boolean(column.type) else NUMBER
-        doubles = _doubles(name, column)
-        event = np.flatnonzero(~np.isnan(doubles))
-        value, starts, lengths = (
-            doubles[event],
-            np.zeros(len(event), np.int64),
-            np.zeros(len(event), np.int64),
-        )
-    weight = np.ones(len(event))
-    if weights is not None:
-        weight = np.array([one.get(name, 1.0) for one in weights], np.float64)[event]
+        if pa.types.is_fixed_size_list(column.type) and column.type.list_size == 2:
+            low, high = _range_ends(name, column)
+        else:
+            kind = BOOLEAN if pa.types.is_boolean(column.type) else NUMBER
+            low = high = doubles_of(name, column)
+        there = np.flatnonzero(~np.isnan(low) & ~np.isnan(high))
+        low, high = low[there], high[there]
+        starts, lengths = np.zeros(len(there), np.int64), np.zeros(len(there), np.int64)
     return _ColumnEntries(
-        event=event,
-        attribute=np.full(len(event), number, np.int32),
-        kind=np.full(len(event), kind, np.int8),
-        value=value,
+        event=row[there],
+        attribute=attribute[there],
+        kind=np.full(len(there), kind, np.int8),
+        low=low,
+        high=high,
         text_start=starts,
         text_length=lengths.astype(np.int32),
         heap=heap,
-        weight=weight,
     )
+
+
+def _range_ends(name: str, column: Any) -> tuple[Floats, Floats]:
+    """Both ends of ranges, NaN for null."""
+    ranges = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    ends = np.full((len(ranges), 2), np.nan)
+    ends[is_valid(ranges)] = doubles_of(name, ranges.flatten()).reshape(-1, 2)
+    return ends[:, 0].copy(), ends[:, 1].copy()
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -249,11 +324,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
-def _is_valid(column: pa.ChunkedArray[Any]) -> Any:
-    return column.is_valid().to_numpy().astype(np.bool_)
+def is_valid(column: Any) -> Any:
+    """bool (rows,): which are not null."""
+    return np.asarray(column.is_valid(), np.bool_)
 
 
-def _doubles(name: str, column: pa.ChunkedArray[Any]) -> Floats:
+def doubles_of(name: str, column: Any) -> Floats:
     """A column of numbers, booleans or times as doubles, NaN for null."""
     kind = column.type
     if pa.types.is_decimal128(kind):
@@ -265,4 +341,16 @@ def _doubles(name: str, column: pa.ChunkedArray[Any]) -> Floats:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     # To NumPy, a null among doubles is a NaN.
-    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)
+    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def row_of(events: Events, event: int) -> dict[str, Any]:
+    """One event as a dict again, without weights: what a sparse row would have been. Cost: linear in it."""
+    row: dict[str, Any] = {}
+    for entry in range(int(events.offsets[event]), int(events.offsets[event + 1])):
+        kind, low, high = int(events.kind[entry]), float(events.low[entry]), float(events.high[entry])
+        start = int(events.text_start[entry])
+        text = events.heap[start : start + int(events.text_length[entry])].tobytes().decode()
+        number = low if low == high else (low, high)
+        row[events.names[events.attribute[entry]]] = {TEXT: text, BOOLEAN: low == 1.0}.get(kind, number)
+    return row

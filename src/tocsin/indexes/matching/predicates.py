@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.scan_kernels import (
+from tocsin.indexes.matching.common_kernels import (
     BOOLEAN,
     NONE_OF,
     NUMBER,
@@ -148,4 +148,6 @@ def _filter(operator: str, values: Floats) -> tuple[Floats, Floats]:
             least, most = np.where(first <= last, first, np.nan), last
         elif operator == "IN":
             least, most = values.min(axis=1), values.max(axis=1)
-    return least, most
+    # What nothing satisfies looks the same whatever the operator, and -0.0 is 0.0.
+    is_empty = np.isnan(least) | np.isnan(most)
+    return np.where(is_empty, np.nan, least + 0.0), np.where(is_empty, np.nan, most + 0.0)

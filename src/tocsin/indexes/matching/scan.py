@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tocsin.indexes.contract import MATCH, Arrays, ChangeSet, Ints
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints
+from tocsin.indexes.matching.common_kernels import N_ROWS, IdOrder, Matches
+from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, parameters_of
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.predicates import PredicateColumns
-from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, N_ROWS, IdOrder, Matches, Tile, match_events
+from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
+from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, Tile, match_events
 from tocsin.indexes.matching.store import PredicateStore
-from tocsin.indexes.shared.columns import grown
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
 TILE = 128
@@ -31,12 +33,12 @@ class MatchScan:
         #: rows that the next report starts with, by what the last one needed
         self._rows = capacity
 
-    def register(self, slots: Ints, predicates: Sequence[PredicateColumns]) -> None:
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
         """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
 
         Cost: linear in predicates and operands.
         """
-        self._store.add(slots, predicates)
+        self._store.add(slots, conjunctions_of(predicates, len(slots)))
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: amortised linear in their predicates."""
@@ -54,20 +56,14 @@ class MatchScan:
         best = 0 if top is None else top
         self._fit_tile(best)
         columns = self._store.translate(events)
-        out = Matches(
-            step=np.empty(self._rows, np.int32),
-            subscription=np.empty(self._rows, np.int32),
-            score=np.empty(self._rows, np.float64),
-            rank=np.empty(self._rows, np.int32),
-            progress=np.zeros(3, np.int64),
-        )
+        out = empty_report(self._rows)
         size = min(len(self._tile.entry), events.n_events)
         # Without the compiler, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
             while not match_events(
                 self._store.columns, self._store.n_blocks, columns, self._tile, best, ids, out
             ):
-                out = _grown(out, size * max(best, BLOCK))
+                out = grown_report(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])
         self._rows = 2 * (n_rows + size * BLOCK)
         return _changes(out, n_rows, events.n_events, best > 0)
@@ -90,7 +86,11 @@ class MatchScan:
 
     def parameters(self, slot: int) -> dict[str, object]:
         """The predicates that a subscription was registered with, in words. Cost: linear in them."""
-        return self._store.describe(slot)
+        return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """What subscriptions were registered with. Cost: linear in it."""
+        return self._store.conjunctions(slots)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
@@ -103,10 +103,10 @@ class MatchScan:
         """Have a tile for as many keys as there are now and `top` best matches."""
         n_keys = self._store.n_keys
         size = max(1, min(TILE, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
-        if self._tile.entry.shape != (size, n_keys) or self._tile.best_slot.shape != (size, top):
+        if self._tile.entry.shape != (size, n_keys) or self._tile.best.slot.shape != (size, top):
             self._tile = _empty_tile(size, n_keys, top)
         # In case that memory ran out while the last report grew.
-        self._tile.best_count[:] = 0
+        self._tile.best.size[:] = 0
 
 
 def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
@@ -115,24 +115,10 @@ def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
         value=np.full((size, n_keys, 3), np.nan),
         rounded=np.full((size, 2, n_keys), np.nan, np.float32),
         entry=np.zeros((size, n_keys), np.int64),
-        best_score=np.empty((size, top)),
-        best_slot=np.empty((size, top), np.int32),
-        best_count=np.zeros(size, np.int64),
+        best=empty_best(size, top),
     )
     tile.rounded[:, :, ALWAYS] = 0.0
     return tile
-
-
-def _grown(out: Matches, more: int) -> Matches:
-    """The report with room for `more` rows."""
-    rows = int(out.progress[N_ROWS]) + more
-    return Matches(
-        step=grown(out.step, rows),
-        subscription=grown(out.subscription, rows),
-        score=grown(out.score, rows),
-        rank=grown(out.rank, rows),
-        progress=out.progress,
-    )
 
 
 def _changes(out: Matches, n_rows: int, n_events: int, is_ranked: bool) -> ChangeSet:
@@ -142,12 +128,4 @@ def _changes(out: Matches, n_rows: int, n_events: int, is_ranked: bool) -> Chang
         # Within a tile the kernel goes block by block. Small integers are sorted in linear time.
         order = np.argsort(step.astype(np.min_scalar_type(n_events)), kind="stable")
         step, subscription, score = step[order], subscription[order], score[order]
-    return ChangeSet(
-        step=step,
-        subscription=subscription,
-        op=np.full(n_rows, MATCH, np.int8),
-        row=step,
-        other=np.full(n_rows, -1, np.int32),
-        score=score,
-        rank=out.rank[:n_rows] if is_ranked else np.zeros(n_rows, np.int32),
-    )
+    return changes_of(step, subscription, score, out.rank[:n_rows] if is_ranked else None)

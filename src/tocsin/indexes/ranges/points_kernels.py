@@ -6,7 +6,7 @@ are made by (value, slot), so that any number of equal points is cut as well as 
 points lie side by side, in an *extent* of the point columns; an extent that is full moves to the end.
 
 A rectangle is four closed bounds, `lo_min`, `lo_max`, `hi_min`, `hi_max`; one with a minimum above its
-maximum is empty.
+maximum, or a NaN, is empty.
 
 This is a leaf file: the kernels beside it call into it, and it calls nothing but itself.
 """
@@ -299,7 +299,7 @@ def is_within(box: Floats, area: Rectangle) -> bool:
 def find_columns(grid: Grid, area: Rectangle) -> tuple[int, int]:
     """The first column that can have points in the rectangle, and the one after the last."""
     n_columns = len(grid.column_lo)
-    if area.lo_min > area.lo_max or area.hi_min > area.hi_max:
+    if not (area.lo_min <= area.lo_max and area.hi_min <= area.hi_max):
         return 0, 0
     first = find_least(grid.column_lo, 0, n_columns, area.lo_min)
     return first, find_most(grid.column_lo, first, n_columns, area.lo_max) + 1
@@ -409,62 +409,69 @@ def count_beyond(grid: Grid, bucket: int, area: Rectangle, best: Rectangle) -> i
     return n_beyond
 
 
-@inlined
-def snap_bucket(grid: Grid, bucket: int, area: Rectangle, best: Rectangle) -> Rectangle:
-    """`best`, widened to hold the points of a bucket that are in the rectangle."""
-    box = grid.bucket_box[bucket]
-    if grid.bucket_size[bucket] == 0 or is_apart(box, area):
-        return best
-    lo_min, lo_max, hi_min, hi_max = best.lo_min, best.lo_max, best.hi_min, best.hi_max
-    if is_within(box, area):
-        return Rectangle(min(lo_min, box[0]), max(lo_max, box[1]), min(hi_min, box[2]), max(hi_max, box[3]))
-    is_known = max(box[0], area.lo_min) >= lo_min and min(box[1], area.lo_max) <= lo_max
-    is_known = is_known and max(box[2], area.hi_min) >= hi_min and min(box[3], area.hi_max) <= hi_max
-    if is_known or count_beyond(grid, bucket, area, best) == 0:
-        return best
-    start = grid.bucket_start[bucket]
-    for place in range(start, start + grid.bucket_size[bucket]):
-        lo = grid.lo[place]
-        hi = grid.hi[place]
-        if (area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max):
-            lo_min = min(lo_min, lo)
-            lo_max = max(lo_max, lo)
-            hi_min = min(hi_min, hi)
-            hi_max = max(hi_max, hi)
-    return Rectangle(lo_min, lo_max, hi_min, hi_max)
-
-
-@inlined
-def snap_column(grid: Grid, column: int, area: Rectangle, best: Rectangle) -> Rectangle:
-    """`best`, widened to hold the points of a column that are in the rectangle."""
-    first, end = find_buckets(grid, column, area)
-    for bucket in range(first, end):
-        best = snap_bucket(grid, bucket, area, best)
-    return best
-
-
 @lean_kernel
 def snap_points(grid: Grid, area: Rectangle) -> Rectangle:
     """The smallest rectangle around the points in the rectangle; (inf, -inf, inf, -inf) if there are none.
 
-    The outmost columns with points say how far it goes by `lo`; of those in between, only the lowest and the
-    highest buckets can say more. Cost: those buckets, and the points of some of those that are cut.
+    Columns are taken from the left until one has points, then from the right; these say how far it goes by
+    `lo`. Of those in between, only the lowest and the highest buckets can say more. Cost: those buckets, and
+    the points of some of those that are cut.
     """
-    best = Rectangle(np.inf, -np.inf, np.inf, -np.inf)
-    first_column, end_column = find_columns(grid, area)
-    while first_column < end_column and best.lo_min > best.lo_max:
-        best = snap_column(grid, first_column, area, best)
-        first_column += 1
-    lo_max = best.lo_max
-    while first_column < end_column and best.lo_max == lo_max:
-        end_column -= 1
-        best = snap_column(grid, end_column, area, best)
-    for column in range(first_column, end_column):
+    lo_min = np.inf
+    lo_max = -np.inf
+    hi_min = np.inf
+    hi_max = -np.inf
+    left, right = find_columns(grid, area)
+    is_from_right = False
+    is_between = False
+    while left < right:
+        if is_from_right:
+            right -= 1
+        column = right if is_from_right else left
+        if not is_from_right:
+            left += 1
+        known = lo_max
         first, end = find_buckets(grid, column, area)
-        while first < end and (grid.bucket_size[first] == 0 or grid.bucket_box[first, 2] < best.hi_min):
-            best = snap_bucket(grid, first, area, best)
-            first += 1
-        while first < end and (grid.bucket_size[end - 1] == 0 or grid.bucket_box[end - 1, 3] > best.hi_max):
-            end -= 1
-            best = snap_bucket(grid, end, area, best)
-    return best
+        is_down = False
+        while first < end:
+            bucket = end - 1 if is_down else first
+            box = grid.bucket_box[bucket]
+            size = grid.bucket_size[bucket]
+            if is_between and size > 0:
+                if is_down and box[3] <= hi_max:
+                    break
+                if not is_down and box[2] >= hi_min:
+                    is_down = True
+                    continue
+            if is_down:
+                end -= 1
+            else:
+                first += 1
+            if size == 0 or is_apart(box, area):
+                continue
+            if is_within(box, area):
+                lo_min = min(lo_min, box[0])
+                lo_max = max(lo_max, box[1])
+                hi_min = min(hi_min, box[2])
+                hi_max = max(hi_max, box[3])
+                continue
+            is_known = max(box[0], area.lo_min) >= lo_min and min(box[1], area.lo_max) <= lo_max
+            is_known = is_known and max(box[2], area.hi_min) >= hi_min and min(box[3], area.hi_max) <= hi_max
+            best = Rectangle(lo_min, lo_max, hi_min, hi_max)
+            if is_known or count_beyond(grid, bucket, area, best) == 0:
+                continue
+            start = grid.bucket_start[bucket]
+            for place in range(start, start + size):
+                lo = grid.lo[place]
+                hi = grid.hi[place]
+                if (area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max):
+                    lo_min = min(lo_min, lo)
+                    lo_max = max(lo_max, lo)
+                    hi_min = min(hi_min, hi)
+                    hi_max = max(hi_max, hi)
+        if is_from_right and lo_max > known:
+            is_from_right = False
+            is_between = True
+        elif not is_between and lo_min <= lo_max:
+            is_from_right = True
+    return Rectangle(lo_min, lo_max, hi_min, hi_max)

@@ -1,0 +1,186 @@
+"""What a part of the access index is made of, and how predicates are packed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.names_kernels import Whole
+
+Words: TypeAlias = NDArray[np.uint64]
+
+#: Records of a block, and the words of as many bits.
+BLOCK = 256
+WORD = 64
+WORDS = 4
+#: The key that every event has: where a conjunction without predicates is found.
+ALWAYS = 0
+#: A code is a bound's place among those of its key. A packed predicate has, from the highest bit on, its
+#: key, a guard bit, its high code + 1, a guard bit, and MASK - 1 - its low code. An event's value has in the
+#: same places nothing, the code of the first bound not below it + 1, and MASK - 1 - the code of the last
+#: bound not above it. Whether a guard bit is left after subtraction tells whether they meet at that end.
+CODE_BITS = 22
+MASK = (1 << CODE_BITS) - 1
+HIGH_SHIFT = CODE_BITS + 1
+KEY_SHIFT = 2 * CODE_BITS + 2
+KEY_BITS = 63 - KEY_SHIFT
+GUARDS = (1 << CODE_BITS) | (1 << (CODE_BITS + HIGH_SHIFT))
+#: The low code of a predicate that nothing satisfies: above all others.
+NEVER = MASK - 1
+#: In place of the value that an event lacks: it meets nothing.
+LACKING = (MASK << HIGH_SHIFT) | MASK
+#: Visits that are looked at together.
+CHUNK = 64
+#: Rows of a block's sieve.
+SIEVE = 32
+
+#: A column of a block: a key that many of its records ask for; the least and the greatest of the codes that
+#: they ask for; how many of these bits a cell leaves out; its first row.
+COLUMN = np.dtype(
+    [("key", np.int32), ("low", np.int32), ("high", np.int32), ("shift", np.int32), ("row", np.int64)],
+    align=True,
+)
+
+
+class Bounds(NamedTuple):
+    """The different bounds of each key's predicates, in order: a bound's place is its code."""
+
+    #: int64 (keys + 1,): where each key begins in `value`
+    first: Longs
+    #: float64
+    value: Floats
+
+
+class Blocks(NamedTuple):
+    """Records in blocks by access key, and what their records ask for as rows of bits."""
+
+    #: int32 (keys + 1,): the first block of each key
+    first: Ints
+    #: int32 (blocks,): least low and greatest high code of its records' predicates in the access key
+    low: Ints
+    high: Ints
+    #: float64 (blocks,): the greatest reach of its records
+    reach: Floats
+    #: int32 (blocks,): blocks by reach, the greatest first; and the place of each among them
+    by_reach: Ints
+    place: Ints
+    #: int32 (blocks + 1,): its first record
+    record: Ints
+    #: int32 (blocks + 1,): its first column
+    column: Ints
+    #: int64 (blocks,): first row of its sieve, -1 where it needs none
+    sieve: Longs
+    #: bool (blocks,): rows alone decide
+    is_exact: NDArray[np.bool_]
+    #: uint64 (blocks, WORDS): a bit for each record that is there
+    alive: Words
+    #: COLUMN
+    columns: Records
+    #: uint64 (rows, WORDS): a column has a row for events without its key, and one a cell: a bit for each
+    #: record that a value in the cell may satisfy. A row of a sieve has a bit for each record that asks for
+    #: none of the keys that share it.
+    rows: Words
+
+
+class RecordColumns(NamedTuple):
+    """The conjunctions, here *records*, the predicates of each one after the other. In a block, by reach."""
+
+    #: int32 (records + 1,): its first predicate
+    first: Ints
+    #: int32 (records,): the subscription; -1 where it has been terminated
+    slot: Ints
+    #: float64 (records,): its score where all weights of an event are 1
+    score: Floats
+    #: float64 (records,): what its score cannot exceed where no weight of an event is negative or above 1
+    reach: Floats
+    #: int64 (predicates,): packed
+    predicate: Longs
+    #: float64 (predicates,)
+    weight: Floats
+
+
+class Tests(NamedTuple):
+    """What bounds cannot decide."""
+
+    #: int32 (records + 1,) if there are tests, else empty: first test of each record
+    first: Ints
+    #: int32 (tests,): predicate of each test, in order
+    predicate: Ints
+    #: TEST and OPERAND, and the texts of all operands
+    tests: Records
+    operands: Records
+    heap: Bytes
+
+
+class AccessColumns(NamedTuple):
+    """A part of the access index."""
+
+    bounds: Bounds
+    blocks: Blocks
+    records: RecordColumns
+    tests: Tests
+
+
+class Visits(NamedTuple):
+    """Which events visit which blocks, some events at a time; and one of them laid out by key."""
+
+    #: int64 (events + 1,): the first of each event's values that predicates ask for
+    first_value: Longs
+    #: int32 and int64 (entries,): key of each of them, and its packed codes
+    value_key: Ints
+    value_code: Longs
+    #: int32 (entries,): the entry that it comes from
+    value_entry: Ints
+    #: float64 (events,): not less than any weight of the event; infinite if one is negative
+    greatest: Floats
+    #: bool (events,): all weights are 1
+    is_even: NDArray[np.bool_]
+    #: uint64 (events,): a bit for each row of a sieve that the event has a key of
+    sieve: Words
+    #: int32 (2, visits): event, and number of the block by reach, as they are found
+    found: Ints
+    #: int32 (visits,): event and block of each, the blocks of the greatest reach first
+    event: Ints
+    block: Ints
+    #: int64 (blocks + 1,): where the visits of each block begin, by reach
+    first: Longs
+    #: uint64 (CHUNK, WORDS): the records that may match
+    bits: Words
+    #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
+    laid_code: Longs
+    laid_value: Longs
+
+
+@kernel
+def pack_predicate(key: Whole, low: Whole, high: Whole) -> np.int64:
+    """A predicate of these codes."""
+    return np.int64((key << KEY_SHIFT) | GUARDS | ((high + 1) << HIGH_SHIFT) | (NEVER - low))
+
+
+@kernel
+def pack_value(low: Whole, high: Whole) -> np.int64:
+    """An event's value: the codes of the first bound not below it, and of the last one not above."""
+    return np.int64(((low + 1) << HIGH_SHIFT) | (NEVER - high))
+
+
+@kernel
+def key_of(packed: Whole) -> np.int64:
+    """The key of a packed predicate."""
+    return np.int64(packed >> KEY_SHIFT)
+
+
+@kernel
+def low_of(packed: Whole) -> np.int64:
+    """The low code of a packed predicate, or the high one of a value."""
+    return np.int64(NEVER - (packed & MASK))
+
+
+@kernel
+def high_of(packed: Whole) -> np.int64:
+    """The high code of a packed predicate, or the low one of a value."""
+    return np.int64(((packed >> HIGH_SHIFT) & MASK) - 1)

@@ -1,0 +1,340 @@
+"""A part of the access index: built at once, then only thinned out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.matching.access_build_kernels import (
+    Survey,
+    bound_blocks,
+    count_rows,
+    encode_predicates,
+    fill_rows,
+    group_by_key,
+    move_predicates,
+    place_records,
+    score_records,
+)
+from tocsin.indexes.matching.access_layout_kernels import (
+    ALWAYS,
+    BLOCK,
+    CHUNK,
+    CODE_BITS,
+    COLUMN,
+    HIGH_SHIFT,
+    KEY_BITS,
+    KEY_SHIFT,
+    LACKING,
+    MASK,
+    NEVER,
+    SIEVE,
+    WORD,
+    WORDS,
+    AccessColumns,
+    Blocks,
+    Bounds,
+    RecordColumns,
+    Tests,
+    Visits,
+)
+from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
+from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
+from tocsin.indexes.matching.events import Events
+
+#: No more predicates of a key, of two bounds each, and no more keys than packed predicates have codes for.
+MOST_PREDICATES = NEVER // 2 - 1
+MOST_KEYS = 1 << KEY_BITS
+
+
+class Part:
+    """Conjunctions that were indexed together. Records are its own numbers for them."""
+
+    def __init__(self, slots: Ints, given: Conjunctions) -> None:
+        """Index conjunctions. Cost: n log n, and linear in predicates times their logarithm."""
+        self.names = {name: number for number, name in enumerate(given.names)}
+        self.n_keys = KINDS * len(given.names) + KINDS
+        self.columns = _build(slots, given, self.n_keys)
+        self.n_records = len(slots)
+        self.n_alive = len(slots)
+
+    def visits(self, events: Events, room: int) -> Visits:
+        """Where to list the visits of events, about `room` at a time. Cost: linear in entries and blocks."""
+        n_entries, n_blocks = len(events.attribute), len(self.columns.blocks.low)
+        return Visits(
+            first_value=np.zeros(events.n_events + 1, np.int64),
+            value_key=np.empty(n_entries, np.int32),
+            value_code=np.empty(n_entries, np.int64),
+            value_entry=np.empty(n_entries, np.int32),
+            greatest=np.empty(events.n_events),
+            is_even=np.empty(events.n_events, np.bool_),
+            sieve=np.empty(events.n_events, np.uint64),
+            found=np.empty((2, room + n_blocks + 1), np.int32),
+            event=np.empty(room + n_blocks, np.int32),
+            block=np.empty(room + n_blocks, np.int32),
+            first=np.empty(n_blocks + 1, np.int64),
+            bits=np.empty((CHUNK, WORDS), np.uint64),
+            laid_code=np.full(self.n_keys, LACKING, np.int64),
+            laid_value=np.zeros(self.n_keys, np.int64),
+        )
+
+    def remove(self, records: Ints) -> None:
+        """Forget records. Cost: linear in them."""
+        blocks = self.columns.blocks
+        self.columns.records.slot[records] = -1
+        block = np.searchsorted(blocks.record, records, side="right") - 1
+        word, bit = np.divmod(records - blocks.record[block], WORD)
+        mask = ~(np.uint64(1) << bit.astype(np.uint64))
+        np.bitwise_and.at(blocks.alive, (block, word), mask)
+        self.n_alive -= len(records)
+
+    def translate(self, events: Events) -> EventColumns:
+        """Events, and which of their attributes are known here. Cost: linear in the names."""
+        known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
+        return EventColumns(known, *events[1:])
+
+    def records(self) -> Ints:
+        """The records that are there."""
+        return np.flatnonzero(self.columns.records.slot >= 0).astype(np.int32)
+
+    def conjunctions(self, records: Ints) -> Conjunctions:
+        """What records were made from, in their order. Cost: linear in their predicates."""
+        bounds, kept, tests = self.columns.bounds, self.columns.records, self.columns.tests
+        counts = np.diff(kept.first)[records]
+        number = runs_of(kept.first[records].astype(np.int64), counts)
+        packed = kept.predicate[number]
+        key = packed >> KEY_SHIFT
+        low, high = NEVER - (packed & MASK), ((packed >> HIGH_SHIFT) & MASK) - 1
+        predicates = np.zeros(len(number), PREDICATE)
+        predicates["key"], predicates["weight"], predicates["test"] = key, kept.weight[number], -1
+        is_never = low == NEVER
+        # A key of which nothing can be satisfied has no bounds, and may be the last.
+        value = np.append(bounds.value, np.nan)
+        predicates["low"] = np.where(is_never, np.nan, value[bounds.first[key] + np.where(is_never, 0, low)])
+        predicates["high"] = np.where(is_never, np.nan, value[bounds.first[key] + high])
+        if len(tests.tests):
+            place = np.minimum(np.searchsorted(tests.predicate, number), len(tests.tests) - 1)
+            predicates["test"] = np.where(tests.predicate[place] == number, place, -1)
+        names = list(self.names)
+        return Conjunctions(names, counts, predicates, tests.tests, tests.operands, tests.heap).compacted()
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        bounds, blocks, records, tests = self.columns
+        assert self.n_records == len(records.slot) == len(records.first) - 1
+        assert self.n_alive == np.count_nonzero(records.slot >= 0)
+        assert records.first[-1] == len(records.predicate) == len(records.weight)
+        for begin, end in zip(bounds.first[:-1].tolist(), bounds.first[1:].tolist(), strict=True):
+            assert (np.diff(bounds.value[begin:end]) > 0).all()
+        assert blocks.record[0] == 0
+        assert blocks.record[-1] == self.n_records
+        assert blocks.first[-1] == len(blocks.low) == len(blocks.record) - 1
+        for key in range(self.n_keys):
+            for block in range(blocks.first[key], blocks.first[key + 1]):
+                self._check_block(key, block)
+        if len(tests.tests):
+            assert tests.first[-1] == len(tests.tests) == len(tests.predicate)
+            assert (np.diff(tests.predicate) > 0).all()
+
+    def _check_block(self, key: int, block: int) -> None:
+        """Records are by reach and within the hull, and each row has those that its cell may satisfy."""
+        blocks, records = self.columns.blocks, self.columns.records
+        begin, end = blocks.record[block], blocks.record[block + 1]
+        assert 0 < end - begin <= BLOCK
+        assert (np.diff(records.reach[begin:end]) <= 0).all()
+        assert blocks.reach[block] == records.reach[begin]
+        columns = {
+            int(column["key"]): column
+            for column in blocks.columns[blocks.column[block] : blocks.column[block + 1]]
+        }
+        for place, record in enumerate(range(begin, end)):
+            packed = records.predicate[records.first[record] : records.first[record + 1]]
+            keys, lows = packed >> KEY_SHIFT, NEVER - (packed & MASK)
+            highs = ((packed >> HIGH_SHIFT) & MASK) - 1
+            is_alive = bool(blocks.alive[block, place // WORD] >> np.uint64(place % WORD) & np.uint64(1))
+            if (lows == NEVER).any() or records.slot[record] < 0:
+                assert not is_alive
+                continue
+            assert is_alive
+            mine = keys == key
+            assert key == ALWAYS or (mine & (blocks.low[block] <= lows) & (highs <= blocks.high[block])).any()
+            for number in range(len(packed)):
+                if keys[number] not in keys[:number]:
+                    column = columns.get(int(keys[number]))
+                    self._check_rows(
+                        block, column, int(keys[number]), place, int(lows[number]), int(highs[number])
+                    )
+
+    def _check_rows(
+        self, block: int, column: np.void | None, key: int, place: int, low: int, high: int
+    ) -> None:
+        """The bits of one record in the rows of one key."""
+        rows = self.columns.blocks.rows
+        bit = (rows[:, place // WORD] >> np.uint64(place % WORD)) & np.uint64(1)
+        if column is None:
+            assert bit[self.columns.blocks.sieve[block] + key % SIEVE] == 0
+            return
+        row, base, shift = int(column["row"]), int(column["low"]), int(column["shift"])
+        assert base <= low <= high <= column["high"]
+        n_cells = 1 + ((int(column["high"]) - base) >> shift)
+        expected = [(low - base) >> shift <= cell <= (high - base) >> shift for cell in range(n_cells)]
+        assert bit[row : row + 1 + n_cells].tolist() == [0, *expected]
+
+
+def build_parts(slots: Ints, given: Conjunctions) -> list[Part]:
+    """As few parts as packed predicates have codes for. Cost: that of building them."""
+    n_keys = KINDS * len(given.names) + KINDS
+    crowd = int(np.bincount(given.predicates["key"], minlength=1).max())
+    if len(slots) < 2 or (n_keys <= MOST_KEYS and crowd <= MOST_PREDICATES):
+        return [Part(slots, given)]
+    parts = []
+    for rows in np.array_split(np.arange(len(slots)), 2):
+        parts += build_parts(slots[rows], given.take(rows))
+    return parts
+
+
+def _build(slots: Ints, given: Conjunctions, n_keys: int) -> AccessColumns:
+    first = np.append(starts_of(given.counts), len(given.predicates))
+    weight = given.predicates["weight"].copy()
+    key_bound, bound, predicate, access = _encode(given, n_keys)
+    score, reach = np.empty(len(slots)), np.empty(len(slots))
+    score_records(first, weight, score, reach)
+    if np.array_equal(score, reach):
+        reach = score
+    key_block, block_record, block_of = _assign_blocks(predicate, access, n_keys)
+    source = np.empty(len(slots), np.int32)
+    place_records(np.argsort(-reach, kind="stable"), block_of, block_record[:-1].astype(np.int64), source)
+    moved_score = score[source]
+    records = RecordColumns(
+        first=np.zeros(len(slots) + 1, np.int32),
+        slot=slots[source],
+        score=moved_score,
+        reach=moved_score if reach is score else reach[source],
+        predicate=np.empty(len(predicate), np.int64),
+        weight=np.empty(len(predicate)),
+    )
+    move_predicates(source, first, predicate, weight, records)
+    tests = _order_tests(given, first, source)
+    blocks = _fill_blocks(_empty_blocks(key_block, block_record), records, tests, n_keys)
+    return AccessColumns(Bounds(key_bound, bound), blocks, records, tests)
+
+
+def _encode(given: Conjunctions, n_keys: int) -> tuple[Longs, Floats, Longs, Ints]:
+    """First bound of each key, bounds, packed predicates, and each record's access predicate, -1 without."""
+    low, high = given.predicates["low"].copy(), given.predicates["high"].copy()
+    key_first = np.empty(n_keys + 1, np.int64)
+    order = np.empty(len(low), np.int32)
+    group_by_key(given.predicates["key"].copy(), key_first, order)
+    low_by_key, high_by_key = low[order], high[order]
+    bounds = []
+    for begin, end in zip(key_first[:-1].tolist(), key_first[1:].tolist(), strict=True):
+        bounds.append(_different(low_by_key[begin:end], high_by_key[begin:end]))
+    key_bound = np.zeros(n_keys + 1, np.int64)
+    np.cumsum([len(one) for one in bounds], out=key_bound[1:])
+    bound = np.concatenate(bounds)
+    predicate = np.empty(len(low), np.int64)
+    crowd = np.full(len(given.counts), np.iinfo(np.int32).max, np.int32)
+    access = np.full(len(given.counts), -1, np.int32)
+    encode_predicates(
+        low,
+        high,
+        key_first,
+        order,
+        np.repeat(np.arange(len(given.counts), dtype=np.int32), given.counts),
+        key_bound,
+        bound,
+        np.zeros((2, int(np.diff(key_bound).max()) + 2), np.int64),
+        predicate,
+        crowd,
+        access,
+    )
+    return key_bound, bound, predicate, access
+
+
+def _different(low: Floats, high: Floats) -> Floats:
+    """The different numbers among the bounds, in order."""
+    if len(low) == 0:
+        return low
+    bounds: Floats = np.concatenate([low, high])
+    bounds.sort()
+    bounds = bounds[: len(bounds) - np.count_nonzero(np.isnan(bounds))]
+    is_new = np.ones(len(bounds), np.bool_)
+    is_new[1:] = bounds[1:] != bounds[:-1]
+    return bounds[is_new]
+
+
+def _assign_blocks(predicate: Longs, access: Ints, n_keys: int) -> tuple[Ints, Ints, Ints]:
+    """First block of each key, first record of each block, and the block of each conjunction.
+
+    Those of a key are ordered by how long their ranges are, to a factor of two, and by where these begin, so
+    that the hulls of blocks are short.
+    """
+    if len(predicate) == 0:
+        predicate = np.zeros(1, np.int64)
+    packed = predicate[access]
+    is_free = access < 0
+    key = np.where(is_free, ALWAYS, packed >> KEY_SHIFT)
+    low, high = (
+        np.where(is_free, 0, NEVER - (packed & MASK)),
+        np.where(is_free, 0, (packed >> HIGH_SHIFT) & MASK),
+    )
+    length = np.frexp(np.maximum(high - low, 0).astype(np.float64))[1]
+    order = np.argsort((((key << 6) | length) << CODE_BITS) | low, kind="stable")
+    n_records = np.bincount(key, minlength=n_keys)
+    n_blocks = -(-n_records // BLOCK)
+    key_block = np.zeros(n_keys + 1, np.int32)
+    np.cumsum(n_blocks, out=key_block[1:])
+    in_key = np.arange(len(order)) - starts_of(n_records)[key[order]]
+    block_of = np.empty(len(order), np.int32)
+    block_of[order] = key_block[key[order]] + in_key // BLOCK
+    block_record = np.zeros(key_block[-1] + 1, np.int32)
+    np.cumsum(np.bincount(block_of, minlength=key_block[-1]), out=block_record[1:])
+    return key_block, block_record, block_of
+
+
+def _order_tests(given: Conjunctions, first: Longs, source: Ints) -> Tests:
+    """Tests in the order of the records that they have come to belong to."""
+    if len(given.tests) == 0:
+        nothing = np.zeros(0, np.int32)
+        return Tests(nothing, nothing, given.tests, given.operands, given.heap)
+    number = runs_of(first[source], given.counts[source])
+    test = given.predicates["test"][number]
+    predicate = np.flatnonzero(test >= 0).astype(np.int32)
+    record_predicate = np.append(starts_of(given.counts[source]), len(number))
+    first_test = np.searchsorted(predicate, record_predicate).astype(np.int32)
+    return Tests(first_test, predicate, given.tests[test[predicate]], given.operands, given.heap)
+
+
+def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
+    """Blocks of which only keys and records are known."""
+    n_blocks = len(block_record) - 1
+    return Blocks(
+        first=key_block,
+        low=np.zeros(n_blocks, np.int32),
+        high=np.zeros(n_blocks, np.int32),
+        reach=np.zeros(n_blocks),
+        by_reach=np.zeros(n_blocks, np.int32),
+        place=np.zeros(n_blocks, np.int32),
+        record=block_record,
+        column=np.zeros(n_blocks + 1, np.int32),
+        sieve=np.full(n_blocks, -1, np.int64),
+        is_exact=np.zeros(n_blocks, np.bool_),
+        alive=np.zeros((n_blocks, WORDS), np.uint64),
+        columns=np.zeros(0, COLUMN),
+        rows=np.zeros((0, WORDS), np.uint64),
+    )
+
+
+def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: int) -> Blocks:
+    """The same blocks with all that follows from their records."""
+    bound_blocks(blocks, records)
+    blocks.by_reach[:] = np.argsort(-blocks.reach, kind="stable")
+    blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
+    survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))
+    n_rows = count_rows(blocks, records, survey)
+    blocks = blocks._replace(
+        columns=np.zeros(blocks.column[-1], COLUMN),
+        rows=np.full((n_rows, WORDS), np.iinfo(np.uint64).max, np.uint64),
+    )
+    fill_rows(blocks, records, survey, tests.first)
+    return blocks

@@ -1,0 +1,92 @@
+"""What the engine matches by: the scan while conjunctions are few, access predicates once they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints
+from tocsin.indexes.matching.access import TAIL, AccessIndex
+from tocsin.indexes.matching.common_kernels import IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.predicates import PredicateColumns
+from tocsin.indexes.matching.scan import MatchScan
+
+#: Slots from which on access predicates are the faster way.
+MANY = TAIL
+
+
+class AdaptiveMatching:
+    """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies.
+
+    The choice follows from the largest number of slots ever in use, because that is what a scan pays for:
+    it is made once, and again the same after `restore`.
+    """
+
+    def __init__(self, capacity: int = 16, many: int = MANY, tail: int = TAIL) -> None:
+        self._capacity = capacity
+        self._many = many
+        self._tail = tail
+        #: one more than the largest slot ever there
+        self._top = 0
+        self._index: MatchScan | AccessIndex = MatchScan(capacity)
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
+
+        Cost: linear for a scan, else amortised n log n times the logarithm of all; and as much for all, once.
+        """
+        if len(slots):
+            self._top = max(self._top, int(slots.max()) + 1)
+        if self._top >= self._many and isinstance(self._index, MatchScan):
+            access = AccessIndex(self._capacity, self._tail)
+            access.restore(self._index.arrays())
+            self._index = access
+        self._index.register(slots, predicates)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: amortised as to register them."""
+        self._index.terminate(slots)
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank.
+
+        Cost: that of the index chosen.
+        """
+        return self._index.apply(events, top, ids)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Nothing: a stream without a window holds no rows."""
+        return self._index.result(slots)
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """What subscriptions were registered with. Cost: linear in it, and at most a scan of all."""
+        return self._index.conjunctions(slots)
+
+    def arrays(self) -> Arrays:
+        """What each slot holds: either index can be restored from it. Cost: linear."""
+        return self._index.arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: as to register all at once."""
+        self._top = len(arrays["slots_count"])
+        if self._top >= self._many:
+            self._index = AccessIndex(self._capacity, self._tail)
+        self._index.restore(arrays)
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        self._index.check_invariants()
+        assert isinstance(self._index, AccessIndex) == (self._top >= self._many)
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The predicates that a subscription was registered with, in words. Cost: linear in them."""
+        return self._index.parameters(slot)
+
+    def explain(self) -> str:
+        """One line: which index this is, how it works, and why it was chosen."""
+        than = "fewer" if isinstance(self._index, MatchScan) else "not fewer"
+        return (
+            f"{self._index.explain()}; chosen because there were up to {self._top:,} at a time, "
+            f"{than} than the {self._many:,} from which on access predicates are faster"
+        )

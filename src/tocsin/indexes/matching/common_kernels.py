@@ -1,0 +1,272 @@
+"""What the kernels of all indexes of this room share: records, values, tests, and the best few matches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
+from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_names
+
+Records: TypeAlias = NDArray[np.void]
+
+#: Bytes of a text that fit a double exactly.
+PREFIX_BYTES = 6
+
+#: Kinds of values, which do not compare with each other; and how many there are.
+NUMBER = 1
+TEXT = 2
+BOOLEAN = 3
+KINDS = 3
+
+#: Tests. The bounds decide a RANGE alone, and it has no test.
+RANGE = 0
+ONE_OF = 1
+NONE_OF = 2
+TEXT_ONE_OF = 3
+TEXT_NONE_OF = 4
+TEXT_BELOW = 5
+TEXT_AT_MOST = 6
+TEXT_AT_LEAST = 7
+TEXT_ABOVE = 8
+TEXT_BETWEEN = 9
+
+
+#: Places in `Matches.progress`.
+EVENT = 0
+BLOCK_IN_HAND = 1
+N_ROWS = 2
+
+# Records, not a column a field: what passes the filters is read as a whole and from anywhere, so that a
+# row in one place costs one miss of the cache where five columns cost five.
+
+#: A slot: first of its predicates, and how many; -1 where the slot is free.
+SLOT = np.dtype([("start", np.int32), ("count", np.int32)], align=True)
+#: A predicate: its bounds and weight; attribute and kind; which test, -1 for a RANGE.
+PREDICATE = np.dtype(
+    [
+        ("low", np.float64),
+        ("high", np.float64),
+        ("weight", np.float64),
+        ("key", np.int32),
+        ("test", np.int32),
+    ],
+    align=True,
+)
+#: A test: ONE_OF … TEXT_BETWEEN; first of its operands, and how many.
+TEST = np.dtype([("kind", np.int32), ("start", np.int32), ("count", np.int32)], align=True)
+#: An operand: a number, or a text's first bytes, and where in the heap the text lies.
+OPERAND = np.dtype([("value", np.float64), ("start", np.int64), ("length", np.int64)], align=True)
+
+
+class EventColumns(NamedTuple):
+    """A batch of events, as in `Events`, and the attributes of the batch as subscriptions know them."""
+
+    #: int32 (names,): attribute of each name; -1 where no predicate is on it.
+    known: Ints
+    offsets: Longs
+    attribute: Ints
+    kind: Ops
+    low: Floats
+    high: Floats
+    text_start: Longs
+    text_length: Ints
+    heap: Bytes
+    weight: Floats
+
+
+class Value(NamedTuple):
+    """One event's value of one attribute."""
+
+    low: float
+    high: float
+    text_start: Whole
+    text_length: Whole
+    heap: Bytes
+
+
+class IdOrder(NamedTuple):
+    """Names of subscriptions, to break ties: those of `Names`, and which is whose."""
+
+    heap: Bytes
+    starts: Longs
+    lengths: Ints
+    #: int32 (slots,): subscription slot to slot of its name.
+    owner: Ints
+
+
+class Matches(NamedTuple):
+    """Where a kernel reports, and how far it came."""
+
+    step: Ints
+    subscription: Ints
+    score: Floats
+    #: int32: written where the best are asked for
+    rank: Ints
+    #: int64 (4,): first event not yet done, first block not yet done of it, rows written; one place is free.
+    progress: Longs
+
+
+class Best(NamedTuple):
+    """The best matches of each of a few events so far."""
+
+    #: float64 and int32 (events, top): a heap, the worst at its root.
+    score: Floats
+    slot: Ints
+    #: int64 (events,): how many are in the heap.
+    size: Longs
+
+
+@kernel
+def read_prefix(heap: Bytes, start: Whole, length: Whole) -> float:
+    """The first bytes of a text as a number, padded with zeros: texts in order have numbers in order."""
+    code = np.int64(0)
+    for place in range(PREFIX_BYTES):
+        code *= 256
+        if place < length:
+            code += np.int64(heap[start + place])
+    return float(code)
+
+
+@kernel
+def read_prefixes(heap: Bytes, starts: Longs, lengths: Ints, out_prefixes: Floats) -> None:
+    """The first bytes of each text as a number."""
+    for text in range(starts.shape[0]):
+        out_prefixes[text] = read_prefix(heap, starts[text], np.int64(lengths[text]))
+
+
+@kernel
+def compare_operand(value: Value, operands: Records, heap: Bytes, operand: Whole) -> int:
+    """-1, 0 or 1 as the event's text comes before, is, or comes after the operand's."""
+    start, length = operands[operand]["start"], operands[operand]["length"]
+    return compare_bytes(value.heap, value.text_start, value.text_length, heap, start, length)
+
+
+@kernel
+def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> bool:
+    """Whether an event's value within the bounds of a predicate also satisfies its test."""
+    kind, first, count = np.int64(test["kind"]), np.int64(test["start"]), np.int64(test["count"])
+    is_listed = False
+    if kind in (ONE_OF, NONE_OF):
+        # A range of more than one number always holds another one than those listed.
+        if kind == NONE_OF and value.low < value.high:
+            return True
+        for operand in range(first, first + count):
+            is_listed |= value.low <= operands[operand]["value"] <= value.high
+        return is_listed if kind == ONE_OF else not is_listed
+    if kind in (TEXT_ONE_OF, TEXT_NONE_OF):
+        for operand in range(first, first + count):
+            if (
+                value.low == operands[operand]["value"]
+                and compare_operand(value, operands, heap, operand) == 0
+            ):
+                is_listed = True
+        return is_listed if kind == TEXT_ONE_OF else not is_listed
+    order = compare_operand(value, operands, heap, first)
+    if kind == TEXT_BELOW:
+        return order < 0
+    if kind == TEXT_AT_MOST:
+        return order <= 0
+    if kind == TEXT_AT_LEAST:
+        return order >= 0
+    if kind == TEXT_ABOVE:
+        return order > 0
+    return order >= 0 and compare_operand(value, operands, heap, first + 1) <= 0
+
+
+@kernel
+def ranks_before(score: float, slot: Whole, other_score: float, other: Whole, ids: IdOrder) -> bool:
+    """Whether the first match is better: a higher score, or the same and a smaller id."""
+    if score != other_score:
+        return score > other_score
+    name, other_name = np.int64(ids.owner[slot]), np.int64(ids.owner[other])
+    return compare_names(ids.heap, ids.starts, ids.lengths, name, other_name) < 0
+
+
+@kernel
+def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
+    """Move the root of a heap down to where no child is worse."""
+    place = 0
+    while True:
+        worst = place
+        for child in range(2 * place + 1, min(2 * place + 3, size)):
+            if ranks_before(
+                scores[worst], np.int64(slots[worst]), scores[child], np.int64(slots[child]), ids
+            ):
+                worst = child
+        if worst == place:
+            return
+        scores[place], scores[worst] = scores[worst], scores[place]
+        slots[place], slots[worst] = slots[worst], slots[place]
+        place = worst
+
+
+@kernel
+def offer_match(best: Best, event: Whole, slot: Whole, score: float, ids: IdOrder) -> None:
+    """Keep a match if it is among the best of its event so far."""
+    scores, slots = best.score[event], best.slot[event]
+    size = best.size[event]
+    if size == scores.shape[0]:
+        if ranks_before(score, slot, scores[0], np.int64(slots[0]), ids):
+            scores[0], slots[0] = score, slot
+            sink_worst(scores, slots, size, ids)
+        return
+    place = size
+    scores[place], slots[place] = score, slot
+    best.size[event] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not ranks_before(scores[parent], np.int64(slots[parent]), score, slot, ids):
+            return
+        scores[place], slots[place] = scores[parent], slots[parent]
+        scores[parent], slots[parent] = score, slot
+        place = parent
+
+
+@kernel
+def report_best(best: Best, event: int, step: Whole, ids: IdOrder, out: Matches) -> None:
+    """Empty an event's heap into the report, the worst first into the last place."""
+    scores, slots = best.score[event], best.slot[event]
+    size = best.size[event]
+    base = out.progress[N_ROWS]
+    out.progress[N_ROWS] += size
+    while size > 0:
+        row = base + size - 1
+        out.step[row] = step
+        out.subscription[row] = slots[0]
+        out.score[row] = scores[0]
+        out.rank[row] = size
+        size -= 1
+        scores[0], slots[0] = scores[size], slots[size]
+        sink_worst(scores, slots, size, ids)
+    best.size[event] = 0
+
+
+@kernel
+def count_below(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
+    """How many of the sorted bounds are below a value."""
+    first, length = begin, end - begin
+    while length > 1:
+        half = length >> 1
+        # Written so that it compiles to a move, not to a jump that cannot be predicted.
+        first = first + half if bounds[first + half - 1] < value else first
+        length -= half
+    if length == 1 and bounds[first] < value:
+        first += 1
+    return first - begin
+
+
+@kernel
+def count_at_most(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
+    """How many of the sorted bounds are not above a value."""
+    first, length = begin, end - begin
+    while length > 1:
+        half = length >> 1
+        first = first + half if bounds[first + half - 1] <= value else first
+        length -= half
+    if length == 1 and bounds[first] <= value:
+        first += 1
+    return first - begin

@@ -1,0 +1,81 @@
+"""Why a conjunction does or does not match an event, predicate by predicate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.matching.common_kernels import BOOLEAN, TEXT, IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.scan import MatchScan
+
+
+class Examined(NamedTuple):
+    """One predicate, held against one event."""
+
+    attribute: str
+    #: what the predicate asks for, in words
+    asked: str
+    #: what the event has, in words; None if nothing
+    seen: str | None
+    holds: bool
+    #: of the predicate, and of the event's attribute
+    weight: float
+    event_weight: float
+
+
+def examine(one: Conjunctions, events: Events) -> list[Examined]:
+    """Each predicate of one conjunction against the first of `events`. Cost: linear in both."""
+    described = one.describe(0)
+    # Each alone is a conjunction of one predicate: what holds is what the scan matches.
+    scan = MatchScan()
+    slots = np.arange(len(described), dtype=np.int32)
+    scan.register(slots, one._replace(counts=np.ones(len(described), np.int32)))
+    nobody = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), slots[:0], slots)
+    found = scan.apply(events, None, nobody)
+    holds = set(found.subscription[found.step == 0].tolist())
+    entries = {events.names[events.attribute[entry]]: entry for entry in range(int(events.offsets[1]))}
+    examined = []
+    for number, (attribute, asked, weight) in enumerate(described):
+        entry = entries.get(attribute)
+        seen = None if entry is None else _value(events, entry)
+        event_weight = 1.0 if entry is None else float(events.weight[entry])
+        examined.append(Examined(attribute, asked, seen, number in holds, weight, event_weight))
+    return examined
+
+
+def score(examined: list[Examined]) -> float | None:
+    """The score of the match; None if some predicate does not hold."""
+    total = 0.0
+    for one in examined:
+        total += one.weight * one.event_weight
+    return total if all(one.holds for one in examined) else None
+
+
+def verdict(examined: list[Examined]) -> str:
+    """The whole in words: a line for the outcome, and one for each predicate."""
+    total, n_held = score(examined), sum(one.holds for one in examined)
+    if total is None:
+        lines = [f"event: no match, {n_held} of {len(examined)} predicates hold"]
+    else:
+        lines = [f"event: match, score {total}"]
+    for number, one in enumerate(examined, start=1):
+        seen = "the event has none" if one.seen is None else f"the event has {one.seen}"
+        outcome = "holds" if one.holds else "fails"
+        weights = f"weight {one.weight}"
+        if one.event_weight != 1.0:
+            weights += f" × {one.event_weight} of the event"
+        lines.append(f"  {number}: {one.attribute} {one.asked}: {outcome}, {seen}; {weights}")
+    return "\n".join(lines)
+
+
+def _value(events: Events, entry: int) -> str:
+    kind, low, high = int(events.kind[entry]), float(events.low[entry]), float(events.high[entry])
+    if kind == TEXT:
+        start = int(events.text_start[entry])
+        return repr(events.heap[start : start + int(events.text_length[entry])].tobytes().decode())
+    if kind == BOOLEAN:
+        return str(bool(low))
+    return str(low) if low == high else f"from {low} to {high}"

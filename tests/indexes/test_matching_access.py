@@ -52,7 +52,7 @@ class AccessMachine(MatchMachine):
         return AccessIndex(capacity=2, tail=2)
 
 
-AccessMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=15)
+AccessMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=15)
 TestAccess = AccessMachine.TestCase
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints
 from tocsin.indexes.matching.access_kernels import N_RUNS, match_events
-from tocsin.indexes.matching.access_layout_kernels import BLOCK, CHUNK
+from tocsin.indexes.matching.access_layout_kernels import BLOCK
 from tocsin.indexes.matching.access_parts import Part, build_parts
 from tocsin.indexes.matching.access_report_kernels import (
     Runs,
@@ -33,7 +33,7 @@ from tocsin.indexes.matching.store import restored_arrays, saved_arrays
 from tocsin.indexes.shared.columns import Slots, grown
 
 #: Conjunctions that are scanned rather than indexed, at most.
-TAIL = 1 << 11
+TAIL = 1 << 9
 #: A part is merged with new conjunctions if it has at most this many times as many.
 GROWTH = 2
 #: Heap places, for the best matches of events that are looked at together.
@@ -176,6 +176,7 @@ class AccessIndex:
         while self._parts and self._parts[-1].n_alive <= GROWTH * total:
             merged.append(self._taken(len(self._parts) - 1))
             total += len(merged[-1][0])
+        merged = [(one, held) for one, held in merged if len(one)]
         self._build(np.concatenate([one for one, _ in merged]), joined([held for _, held in merged]))
 
     def _build(self, slots: Ints, given: Conjunctions) -> None:
@@ -232,7 +233,7 @@ class AccessIndex:
             found.progress[EVENT] = 0
             columns, visits = part.translate(events), part.visits(events, VISITS)
             while not match_events(part.columns, columns, 0, events.n_events, visits, nothing, ids, found):
-                found = grown_report(found, len(found.step) + CHUNK * BLOCK + 1)
+                found = grown_report(found, len(found.step) + BLOCK)
         self._rows = max(self._capacity, int(1.25 * found.progress[N_ROWS]))
         return self._told(found, events.n_events)
 
@@ -254,7 +255,7 @@ class AccessIndex:
         group_runs(found, runs)
         bits = max(1, -(-self._top.bit_length() // 2))
         spare, out = empty_report(int(np.diff(runs.row).max())), empty_report(int(runs.row[-1]))
-        sort_matches(found, runs, bits, np.empty((2, 1 << bits), np.int64), spare, out)
+        sort_matches(found, runs, bits, np.empty((2, 1 << bits), np.int32), spare, out)
         return changes_of(out.step, out.subscription, out.score, None)
 
     def _best(self, events: Events, top: int, ids: IdOrder) -> ChangeSet:

@@ -12,6 +12,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     SIEVE,
     WORD,
     Blocks,
+    Bounds,
     RecordColumns,
     Words,
     high_of,
@@ -19,14 +20,15 @@ from tocsin.indexes.matching.access_layout_kernels import (
     low_of,
     pack_predicate,
 )
-from tocsin.indexes.matching.common_kernels import count_below
+from tocsin.indexes.matching.common_kernels import Records, count_below
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: A key with fewer records of a block than this has no column, and shares a row of the sieve.
 FEW = 8
-#: Records of a column for each of its cells: the fewer, the sharper the rows, and the larger.
-CELL_RECORDS = 5
+#: Rows of a block's columns, about: the more, the sharper they sift. Each takes as many bits as a block has
+#: records.
+BLOCK_ROWS = 400
 
 
 class Survey(NamedTuple):
@@ -46,16 +48,17 @@ class Survey(NamedTuple):
 
 
 @kernel
-def group_by_key(keys: Ints, out_first: Longs, out_order: Ints) -> None:
-    """Order predicates by key, those of a key as they come; `out_first` is (keys + 1,)."""
+def group_bounds(predicates: Records, out_first: Longs, out_low: Floats, out_high: Floats) -> None:
+    """Bring the bounds of each key together, in the order of predicates; `out_first` is (keys + 1,)."""
     out_first[:] = 0
-    for predicate in range(keys.shape[0]):
-        out_first[keys[predicate] + 1] += 1
+    for predicate in range(predicates.shape[0]):
+        out_first[predicates[predicate]["key"] + 1] += 1
     for key in range(1, out_first.shape[0]):
         out_first[key] += out_first[key - 1]
-    for predicate in range(keys.shape[0]):
-        key = keys[predicate]
-        out_order[out_first[key]] = predicate
+    for predicate in range(predicates.shape[0]):
+        key = predicates[predicate]["key"]
+        out_low[out_first[key]] = predicates[predicate]["low"]
+        out_high[out_first[key]] = predicates[predicate]["high"]
         out_first[key] += 1
     # Each has moved to where the next one begins.
     for key in range(out_first.shape[0] - 1, 0, -1):
@@ -68,47 +71,63 @@ def encode_predicates(
     low: Floats,
     high: Floats,
     key_first: Longs,
-    order: Ints,
-    record: Ints,
-    key_bound: Longs,
-    bound: Floats,
-    scratch: Longs,
-    out_predicate: Longs,
+    bounds: Bounds,
+    scratch: Ints,
+    out_code: Longs,
     out_crowd: Ints,
-    out_access: Ints,
 ) -> None:
-    """Pack predicates, and find the one of each record that the fewest others of its key overlap.
+    """Pack predicates, whose bounds come by key, and count how many others of its key each overlaps.
 
     `scratch` is (2, more than the bounds of any key).
     """
+    value, n_low, n_high = bounds.value, scratch[0], scratch[1]
     for key in range(key_first.shape[0] - 1):
-        begin, end = key_bound[key], key_bound[key + 1]
-        n_low, n_high = scratch[0], scratch[1]
+        begin, end = bounds.first[key], bounds.first[key + 1]
         n_low[: end - begin + 1] = 0
         n_high[: end - begin + 1] = 0
         for place in range(key_first[key], key_first[key + 1]):
-            predicate = order[place]
             low_code, high_code = np.int64(NEVER), np.int64(0)
-            if low[predicate] <= high[predicate]:
-                low_code = np.int64(count_below(bound, begin, end, low[predicate]))
-                high_code = np.int64(count_below(bound, begin, end, high[predicate]))
+            if low[place] <= high[place]:
+                low_code = np.int64(count_below(value, begin, end, low[place]))
+                high_code = np.int64(count_below(value, begin, end, high[place]))
                 n_low[low_code] += 1
                 n_high[high_code + 1] += 1
-            out_predicate[predicate] = pack_predicate(np.int64(key), low_code, high_code)
+            out_code[place] = pack_predicate(np.int64(key), low_code, high_code)
         for code in range(1, end - begin + 1):
             n_low[code] += n_low[code - 1]
             n_high[code] += n_high[code - 1]
         for place in range(key_first[key], key_first[key + 1]):
-            predicate = order[place]
-            packed = out_predicate[predicate]
-            low_code, high_code = low_of(packed), high_of(packed)
+            packed = out_code[place]
             crowd = np.int64(0)
-            if low_code != NEVER:
-                crowd = n_low[high_code] - n_high[low_code]
-            owner = record[predicate]
-            if crowd < out_crowd[owner]:
-                out_crowd[owner] = crowd
-                out_access[owner] = predicate
+            if low_of(packed) != NEVER:
+                crowd = np.int64(n_low[high_of(packed)]) - n_high[low_of(packed)]
+            out_crowd[place] = crowd
+
+
+@kernel
+def choose_access(
+    predicates: Records,
+    first: Longs,
+    key_next: Longs,
+    code: Longs,
+    crowd: Ints,
+    out_predicate: Longs,
+    out_access: Ints,
+) -> None:
+    """Bring packed predicates back into their order, and find the one of each record that the fewest overlap.
+
+    `key_next` begins as the first place of each key. A record without predicates has the access -1.
+    """
+    for record in range(out_access.shape[0]):
+        access, least = np.int64(-1), np.int64(0)
+        for predicate in range(first[record], first[record + 1]):
+            key = predicates[predicate]["key"]
+            place = key_next[key]
+            key_next[key] += 1
+            out_predicate[predicate] = code[place]
+            if access < 0 or crowd[place] < least:
+                access, least = np.int64(predicate), np.int64(crowd[place])
+        out_access[record] = access
 
 
 @kernel
@@ -213,10 +232,10 @@ def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Surve
 
 
 @kernel
-def choose_shift(n_records: Whole, span: Whole) -> Whole:
-    """How many bits of a code a column leaves out, so that it has a cell for every few records."""
-    shift = np.int64(0)
-    while (span >> shift) + 1 > max(n_records // CELL_RECORDS, 2):
+def choose_shift(n_asking: Whole, n_predicates: Whole, span: Whole) -> Whole:
+    """How many bits of a code a column leaves out: cells are shared out by how many ask for a key."""
+    shift, n_cells = np.int64(0), max(BLOCK_ROWS * n_asking // n_predicates, 2)
+    while (span >> shift) + 1 > n_cells:
         shift += 1
     return shift
 
@@ -228,12 +247,14 @@ def count_rows(blocks: Blocks, records: RecordColumns, survey: Survey) -> Whole:
     for block in range(blocks.low.shape[0]):
         blocks.column[block] = n_columns
         blocks.sieve[block] = -1
-        n_keys, _ = survey_block(records, blocks.record[block], blocks.record[block + 1], survey)
+        begin, end = blocks.record[block], blocks.record[block + 1]
+        n_predicates = np.int64(records.first[end] - records.first[begin])
+        n_keys, _ = survey_block(records, begin, end, survey)
         for number in range(n_keys):
             key = survey.keys[number]
             asking, span = np.int64(survey.n_records[key]), np.int64(survey.high[key]) - survey.low[key]
             if asking >= FEW:
-                n_rows += 2 + (span >> choose_shift(asking, span))
+                n_rows += 2 + (span >> choose_shift(asking, n_predicates, span))
                 n_columns += 1
             else:
                 blocks.sieve[block] = 0
@@ -247,7 +268,7 @@ def count_rows(blocks: Blocks, records: RecordColumns, survey: Survey) -> Whole:
 
 @kernel
 def write_columns(
-    blocks: Blocks, block: int, n_keys: int, survey: Survey, n_rows: Whole
+    blocks: Blocks, block: int, n_predicates: Whole, n_keys: int, survey: Survey, n_rows: Whole
 ) -> tuple[Whole, bool]:
     """Write the columns of a block, whose rows begin at `n_rows`; where they end, and if all are exact."""
     is_exact = blocks.sieve[block] < 0
@@ -256,7 +277,7 @@ def write_columns(
         asking, span = np.int64(survey.n_records[key]), np.int64(survey.high[key]) - survey.low[key]
         survey.column[key] = -1
         if asking >= FEW:
-            place, shift = blocks.column[block] + number, choose_shift(asking, span)
+            place, shift = blocks.column[block] + number, choose_shift(asking, n_predicates, span)
             survey.column[key] = place
             column = blocks.columns[place]
             column["key"], column["low"], column["high"] = key, survey.low[key], survey.high[key]
@@ -287,7 +308,8 @@ def fill_rows(blocks: Blocks, records: RecordColumns, survey: Survey, first_test
     for block in range(blocks.low.shape[0]):
         begin, end = blocks.record[block], blocks.record[block + 1]
         n_keys, is_repeated = survey_block(records, begin, end, survey)
-        n_rows, is_exact = write_columns(blocks, block, n_keys, survey, n_rows)
+        n_predicates = np.int64(first[end] - first[begin])
+        n_rows, is_exact = write_columns(blocks, block, n_predicates, n_keys, survey, n_rows)
         sieve = blocks.sieve[block]
         if sieve >= 0:
             n_rows += SIEVE

@@ -13,7 +13,7 @@ import numpy as np
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
-    CHUNK,
+    BLOCK,
     GUARDS,
     KEY_SHIFT,
     LACKING,
@@ -21,7 +21,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     WORD,
     WORDS,
     AccessColumns,
-    Blocks,
     Bounds,
     Tests,
     Visits,
@@ -150,68 +149,6 @@ def count_bits(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def sift_visits(
-    blocks: Blocks, visits: Visits, begin: Whole, end: Whole, best: Best, first_event: int
-) -> Whole:
-    """The bits of the records that events may satisfy, of visits from `begin` on; how many there are.
-
-    Where the best matches are asked for, blocks that do not reach an event's worst are left out.
-    """
-    # One nest of loops: as functions of their own, the inner ones would take longer to call than to run.
-    rows, columns, alive, first_column = blocks.rows, blocks.columns, blocks.alive, blocks.column
-    first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
-    bits, top, one, nothing = visits.bits, best.slot.shape[1], np.uint64(1), np.uint64(0)
-    visit_event, visit_block, greatest, presence = visits.event, visits.block, visits.greatest, visits.sieve
-    reach, sieves, best_size, best_score = blocks.reach, blocks.sieve, best.size, best.score
-    n_bits = np.uint64(0)
-    for visit in range(begin, end):
-        event, block = np.int64(visit_event[visit]), np.uint32(visit_block[visit])
-        place = visit - begin
-        bits[place, 0] = bits[place, 1] = bits[place, 2] = bits[place, 3] = nothing
-        heap = event - first_event
-        if top > 0 and best_size[heap] == top and reach[block] * greatest[event] < best_score[heap, 0]:
-            continue
-        for number in range(first_value[event], first_value[event + 1]):
-            laid[np.uint32(keys[number])] = codes[number]
-        a, b, c, d = alive[block, 0], alive[block, 1], alive[block, 2], alive[block, 3]
-        for number in range(first_column[block], first_column[block + np.uint32(1)]):
-            column = columns[np.uint32(number)]
-            base, most, code = (
-                np.int64(column["low"]),
-                np.int64(column["high"]),
-                laid[np.uint32(column["key"])],
-            )
-            low, high = high_of(code), low_of(code)
-            row = np.uint64(column["row"])
-            last = row
-            if low <= most and base <= high:
-                shift = np.int64(column["shift"])
-                last = row + one + np.uint64((min(high, most) - base) >> shift)
-                row = row + one + np.uint64((max(low, base) - base) >> shift)
-            e, f, g, h = rows[row, 0], rows[row, 1], rows[row, 2], rows[row, 3]
-            if row > last:
-                # Between two bounds: a range that holds the value holds both.
-                e, f, g, h = e & rows[last, 0], f & rows[last, 1], g & rows[last, 2], h & rows[last, 3]
-            while row < last:
-                row += one
-                e, f, g, h = e | rows[row, 0], f | rows[row, 1], g | rows[row, 2], h | rows[row, 3]
-            a, b, c, d = a & e, b & f, c & g, d & h
-            if (a | b | c | d) == nothing:
-                break
-        if sieves[block] >= 0 and (a | b | c | d) != nothing:
-            row, present = np.uint64(sieves[block]), presence[event]
-            for share in range(SIEVE):
-                if (present >> np.uint64(share)) & one == nothing:
-                    a, b, c, d = a & rows[row, 0], b & rows[row, 1], c & rows[row, 2], d & rows[row, 3]
-                row += one
-        n_bits += count_bits(a) + count_bits(b) + count_bits(c) + count_bits(d)
-        bits[place, 0], bits[place, 1], bits[place, 2], bits[place, 3] = a, b, c, d
-        for number in range(first_value[event], first_value[event + 1]):
-            laid[np.uint32(keys[number])] = LACKING
-    return np.int64(n_bits)
-
-
-@kernel
 def passes_tests(
     tests: Tests, record: np.uint64, predicate: Longs, events: EventColumns, visits: Visits
 ) -> bool:
@@ -229,35 +166,118 @@ def passes_tests(
 
 
 @kernel
-def report_visits(
-    part: AccessColumns, events: EventColumns, visits: Visits, begin: Whole, end: Whole, out: Matches
-) -> None:
-    """Write all matches among the candidates of visits. `out` has room for all candidates.
+def make_visits(
+    part: AccessColumns,
+    events: EventColumns,
+    visits: Visits,
+    begin: Whole,
+    end: Whole,
+    best: Best,
+    first_event: int,
+    ids: IdOrder,
+    out: Matches,
+) -> Whole:
+    """Look into blocks: matches go into `out`, or into heaps. Returns the first visit that found no room.
 
     The matches of a visit are a *run*: `out.step` has the event of each run, `out.rank` its first row.
     """
-    first, predicate, weight = part.records.first, part.records.predicate, part.records.weight
-    slots, scores, tests, record_of = part.records.slot, part.records.score, part.tests, part.blocks.record
+    # One nest of loops over local names: functions in it, and columns looked up in it, would cost more than
+    # what they do.
+    rows, columns, alive, first_column = (
+        part.blocks.rows,
+        part.blocks.columns,
+        part.blocks.alive,
+        part.blocks.column,
+    )
+    block_reach, sieves, exact, record_of = (
+        part.blocks.reach,
+        part.blocks.sieve,
+        part.blocks.is_exact,
+        part.blocks.record,
+    )
+    first, predicate, weight, slots = (
+        part.records.first,
+        part.records.predicate,
+        part.records.weight,
+        part.records.slot,
+    )
+    scores, reach, tests, is_tested = (
+        part.records.score,
+        part.records.reach,
+        part.tests,
+        part.tests.first.shape[0] > 0,
+    )
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
-    laid_value, value_entry, event_weight = visits.laid_value, visits.value_entry, events.weight
-    visit_event, visit_block, event_is_even = visits.event, visits.block, visits.is_even
-    out_subscription, out_score, candidates = out.subscription, out.score, visits.bits
-    block_is_exact, is_tested = part.blocks.is_exact, tests.first.shape[0] > 0
-    row, one, nothing = np.uint64(out.progress[N_ROWS]), np.uint64(1), np.uint64(0)
+    laid_value, value_entry, event_weight, sieved = (
+        visits.laid_value,
+        visits.value_entry,
+        events.weight,
+        visits.sieve,
+    )
+    visit_event, visit_block, even, bounding = visits.event, visits.block, visits.is_even, visits.greatest
+    out_slot, out_score, best_size, best_score = out.subscription, out.score, best.size, best.score
+    bits, top, one, nothing = visits.bits, best.slot.shape[1], np.uint64(1), np.uint64(0)
+    row, n_runs, most_rows = (
+        np.uint64(out.progress[N_ROWS]),
+        out.progress[N_RUNS],
+        np.uint64(out.step.shape[0]),
+    )
     for visit in range(begin, end):
+        if top == 0 and row + np.uint64(BLOCK) > most_rows:
+            end = visit
+            break
         event, block = np.int64(visit_event[visit]), np.uint32(visit_block[visit])
-        first_row = row
-        is_exact, is_even = block_is_exact[block], event_is_even[event]
+        heap, greatest, worst, first_row = event - first_event, bounding[event], -np.inf, row
+        if top > 0 and best_size[heap] == top:
+            worst = best_score[heap, 0]
+            if block_reach[block] * greatest < worst:
+                continue
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number
+        # First the rows of the block.
+        a, b, c, d = alive[block, 0], alive[block, 1], alive[block, 2], alive[block, 3]
+        for number in range(first_column[block], first_column[block + np.uint32(1)]):
+            column = columns[np.uint32(number)]
+            base, most, code = (
+                np.int64(column["low"]),
+                np.int64(column["high"]),
+                laid[np.uint32(column["key"])],
+            )
+            low, high = high_of(code), low_of(code)
+            line = np.uint64(column["row"])
+            last = line
+            if low <= most and base <= high:
+                shift = np.int64(column["shift"])
+                last = line + one + np.uint64((min(high, most) - base) >> shift)
+                line = line + one + np.uint64((max(low, base) - base) >> shift)
+            e, f, g, h = rows[line, 0], rows[line, 1], rows[line, 2], rows[line, 3]
+            if line > last:
+                # Between two bounds: a range that holds the value holds both.
+                e, f, g, h = e & rows[last, 0], f & rows[last, 1], g & rows[last, 2], h & rows[last, 3]
+            while line < last:
+                line += one
+                e, f, g, h = e | rows[line, 0], f | rows[line, 1], g | rows[line, 2], h | rows[line, 3]
+            a, b, c, d = a & e, b & f, c & g, d & h
+            if (a | b | c | d) == nothing:
+                break
+        if sieves[block] >= 0 and (a | b | c | d) != nothing:
+            line, present = np.uint64(sieves[block]), sieved[event]
+            for share in range(SIEVE):
+                if (present >> np.uint64(share)) & one == nothing:
+                    a, b, c, d = a & rows[line, 0], b & rows[line, 1], c & rows[line, 2], d & rows[line, 3]
+                line += one
+        # Then what they leave.
+        bits[0], bits[1], bits[2], bits[3] = a, b, c, d
+        is_exact, is_even = exact[block], even[event]
         for word in range(WORDS):
-            left = candidates[visit - begin, word]
-            base = np.uint64(record_of[block] + WORD * word)
+            left, base_record = bits[word], np.uint64(record_of[block] + WORD * word)
             while left != nothing:
                 lone = left & (~left + one)
                 left ^= lone
-                record = base + count_bits(lone - one)
+                record = base_record + count_bits(lone - one)
+                if top > 0 and reach[record] * greatest < worst:
+                    break
                 # Nothing stops at the first that fails: most candidates have none.
                 guards = np.int64(GUARDS)
                 if not is_exact:
@@ -273,81 +293,21 @@ def report_visits(
                     for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
                         value = laid_value[np.uint32(predicate[number] >> KEY_SHIFT)]
                         score += weight[number] * event_weight[value_entry[value]]
-                # Always written, kept if it counts: which ones do cannot be predicted.
-                out_subscription[row] = slots[record]
-                out_score[row] = score
-                row += np.uint64(is_match)
-        if row > first_row:
-            out.step[out.progress[N_RUNS]] = event
-            out.rank[out.progress[N_RUNS]] = first_row
-            out.progress[N_RUNS] += 1
-        for number in range(first_value[event], first_value[event + 1]):
-            laid[np.uint32(keys[number])] = LACKING
-    out.progress[N_ROWS] = row
-
-
-@kernel
-def rank_visits(
-    part: AccessColumns,
-    events: EventColumns,
-    visits: Visits,
-    begin: Whole,
-    end: Whole,
-    best: Best,
-    first_event: int,
-    ids: IdOrder,
-) -> None:
-    """Offer the matches among the candidates of visits to the heaps of their events."""
-    first, predicate, weight, reach = (
-        part.records.first,
-        part.records.predicate,
-        part.records.weight,
-        part.records.reach,
-    )
-    slots, scores, tests, record_of = part.records.slot, part.records.score, part.tests, part.blocks.record
-    first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
-    laid_value, value_entry, event_weight = visits.laid_value, visits.value_entry, events.weight
-    visit_event, visit_block, event_is_even = visits.event, visits.block, visits.is_even
-    candidates, event_greatest, best_size, best_score = visits.bits, visits.greatest, best.size, best.score
-    block_is_exact, is_tested, top = part.blocks.is_exact, tests.first.shape[0] > 0, best.slot.shape[1]
-    one, nothing = np.uint64(1), np.uint64(0)
-    for visit in range(begin, end):
-        event, block = np.int64(visit_event[visit]), np.uint32(visit_block[visit])
-        heap, greatest = event - first_event, event_greatest[event]
-        worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
-        for number in range(first_value[event], first_value[event + 1]):
-            laid[np.uint32(keys[number])] = codes[number]
-            laid_value[np.uint32(keys[number])] = number
-        for word in range(WORDS):
-            left = candidates[visit - begin, word]
-            base = np.uint64(record_of[block] + WORD * word)
-            while left != nothing:
-                lone = left & (~left + one)
-                left ^= lone
-                record = base + count_bits(lone - one)
-                if reach[record] * greatest < worst:
-                    break
-                guards = np.int64(GUARDS)
-                if not block_is_exact[block]:
-                    for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        packed = predicate[number]
-                        guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
-                is_match = guards == GUARDS
-                if is_tested and is_match:
-                    is_match = passes_tests(tests, record, predicate, events, visits)
-                if not is_match:
-                    continue
-                score = scores[record]
-                if not event_is_even[event]:
-                    score = 0.0
-                    for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        value = laid_value[np.uint32(predicate[number] >> KEY_SHIFT)]
-                        score += weight[number] * event_weight[value_entry[value]]
-                if not score < worst:
+                if top == 0:
+                    # Always written, kept if it counts: which ones do cannot be predicted.
+                    out_slot[row] = slots[record]
+                    out_score[row] = score
+                    row += np.uint64(is_match)
+                elif is_match and not score < worst:
                     offer_match(best, heap, np.int64(slots[record]), score, ids)
                     worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
+        if row > first_row:
+            out.step[n_runs], out.rank[n_runs] = event, first_row
+            n_runs += 1
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING
+    out.progress[N_ROWS], out.progress[N_RUNS] = row, n_runs
+    return end
 
 
 @kernel
@@ -365,22 +325,13 @@ def match_events(
 
     False: `out` is too full, grow it and call again.
     """
-    top = best.slot.shape[1]
     while out.progress[EVENT] < end:
         until, n_visits = find_visits(part, events, out.progress[EVENT], end, visits)
         order_visits(part.blocks.by_reach, n_visits, visits)
-        while out.progress[VISIT] < n_visits:
-            first = out.progress[VISIT]
-            last = min(first + CHUNK, n_visits)
-            n_bits = sift_visits(part.blocks, visits, first, last, best, begin)
-            if n_bits > 0 and top > 0:
-                rank_visits(part, events, visits, first, last, best, begin, ids)
-            elif n_bits > 0:
-                # One row more: what does not match is written, too, and then written over.
-                if out.progress[N_ROWS] + n_bits >= out.step.shape[0]:
-                    return False
-                report_visits(part, events, visits, first, last, out)
-            out.progress[VISIT] = last
+        first = out.progress[VISIT]
+        out.progress[VISIT] = make_visits(part, events, visits, first, n_visits, best, begin, ids, out)
+        if out.progress[VISIT] < n_visits:
+            return False
         out.progress[EVENT] = until
         out.progress[VISIT] = 0
     return True

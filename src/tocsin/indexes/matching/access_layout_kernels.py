@@ -34,8 +34,6 @@ GUARDS = (1 << CODE_BITS) | (1 << (CODE_BITS + HIGH_SHIFT))
 NEVER = MASK - 1
 #: In place of the value that an event lacks: it meets nothing.
 LACKING = (MASK << HIGH_SHIFT) | MASK
-#: Visits that are looked at together.
-CHUNK = 64
 #: Rows of a block's sieve.
 SIEVE = 32
 
@@ -149,7 +147,7 @@ class Visits(NamedTuple):
     block: Ints
     #: int64 (blocks + 1,): where the visits of each block begin, by reach
     first: Longs
-    #: uint64 (CHUNK, WORDS): the records that may match
+    #: uint64 (WORDS,): the records of the block visited that may match
     bits: Words
     #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
     laid_code: Longs

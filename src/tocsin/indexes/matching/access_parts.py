@@ -8,10 +8,11 @@ from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.matching.access_build_kernels import (
     Survey,
     bound_blocks,
+    choose_access,
     count_rows,
     encode_predicates,
     fill_rows,
-    group_by_key,
+    group_bounds,
     move_predicates,
     place_records,
     score_records,
@@ -19,7 +20,6 @@ from tocsin.indexes.matching.access_build_kernels import (
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
     BLOCK,
-    CHUNK,
     CODE_BITS,
     COLUMN,
     HIGH_SHIFT,
@@ -59,8 +59,9 @@ class Part:
         self.n_alive = len(slots)
 
     def visits(self, events: Events, room: int) -> Visits:
-        """Where to list the visits of events, about `room` at a time. Cost: linear in entries and blocks."""
+        """Where to list the visits of events, about `room` at a time. Cost: linear in entries and keys."""
         n_entries, n_blocks = len(events.attribute), len(self.columns.blocks.low)
+        room = min(room, events.n_events * n_blocks)
         return Visits(
             first_value=np.zeros(events.n_events + 1, np.int64),
             value_key=np.empty(n_entries, np.int32),
@@ -73,7 +74,7 @@ class Part:
             event=np.empty(room + n_blocks, np.int32),
             block=np.empty(room + n_blocks, np.int32),
             first=np.empty(n_blocks + 1, np.int64),
-            bits=np.empty((CHUNK, WORDS), np.uint64),
+            bits=np.empty(WORDS, np.uint64),
             laid_code=np.full(self.n_keys, LACKING, np.int64),
             laid_value=np.zeros(self.n_keys, np.int64),
         )
@@ -196,7 +197,7 @@ def build_parts(slots: Ints, given: Conjunctions) -> list[Part]:
 def _build(slots: Ints, given: Conjunctions, n_keys: int) -> AccessColumns:
     first = np.append(starts_of(given.counts), len(given.predicates))
     weight = given.predicates["weight"].copy()
-    key_bound, bound, predicate, access = _encode(given, n_keys)
+    bounds, predicate, access = _encode(given, first, n_keys)
     score, reach = np.empty(len(slots)), np.empty(len(slots))
     score_records(first, weight, score, reach)
     if np.array_equal(score, reach):
@@ -216,39 +217,26 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int) -> AccessColumns:
     move_predicates(source, first, predicate, weight, records)
     tests = _order_tests(given, first, source)
     blocks = _fill_blocks(_empty_blocks(key_block, block_record), records, tests, n_keys)
-    return AccessColumns(Bounds(key_bound, bound), blocks, records, tests)
+    return AccessColumns(bounds, blocks, records, tests)
 
 
-def _encode(given: Conjunctions, n_keys: int) -> tuple[Longs, Floats, Longs, Ints]:
-    """First bound of each key, bounds, packed predicates, and each record's access predicate, -1 without."""
-    low, high = given.predicates["low"].copy(), given.predicates["high"].copy()
-    key_first = np.empty(n_keys + 1, np.int64)
-    order = np.empty(len(low), np.int32)
-    group_by_key(given.predicates["key"].copy(), key_first, order)
-    low_by_key, high_by_key = low[order], high[order]
-    bounds = []
-    for begin, end in zip(key_first[:-1].tolist(), key_first[1:].tolist(), strict=True):
-        bounds.append(_different(low_by_key[begin:end], high_by_key[begin:end]))
-    key_bound = np.zeros(n_keys + 1, np.int64)
-    np.cumsum([len(one) for one in bounds], out=key_bound[1:])
-    bound = np.concatenate(bounds)
-    predicate = np.empty(len(low), np.int64)
-    crowd = np.full(len(given.counts), np.iinfo(np.int32).max, np.int32)
-    access = np.full(len(given.counts), -1, np.int32)
-    encode_predicates(
-        low,
-        high,
-        key_first,
-        order,
-        np.repeat(np.arange(len(given.counts), dtype=np.int32), given.counts),
-        key_bound,
-        bound,
-        np.zeros((2, int(np.diff(key_bound).max()) + 2), np.int64),
-        predicate,
-        crowd,
-        access,
-    )
-    return key_bound, bound, predicate, access
+def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Longs, Ints]:
+    """Bounds by key, packed predicates, and the access predicate of each conjunction, -1 without one."""
+    count = len(given.predicates)
+    key_first, low, high = np.empty(n_keys + 1, np.int64), np.empty(count), np.empty(count)
+    group_bounds(given.predicates, key_first, low, high)
+    values = [
+        _different(low[begin:end], high[begin:end])
+        for begin, end in zip(key_first[:-1].tolist(), key_first[1:].tolist(), strict=True)
+    ]
+    bounds = Bounds(np.zeros(n_keys + 1, np.int64), np.concatenate(values))
+    np.cumsum([len(one) for one in values], out=bounds.first[1:])
+    scratch = np.zeros((2, int(np.diff(bounds.first).max()) + 2), np.int32)
+    code, crowd = np.empty(count, np.int64), np.empty(count, np.int32)
+    encode_predicates(low, high, key_first, bounds, scratch, code, crowd)
+    predicate, access = np.empty(count, np.int64), np.empty(len(given.counts), np.int32)
+    choose_access(given.predicates, first, key_first, code, crowd, predicate, access)
+    return bounds, predicate, access
 
 
 def _different(low: Floats, high: Floats) -> Floats:

@@ -60,7 +60,7 @@ def group_runs(found: Matches, runs: Runs) -> None:
 
 
 @kernel
-def sort_matches(found: Matches, runs: Runs, bits: int, count: Longs, spare: Matches, out: Matches) -> None:
+def sort_matches(found: Matches, runs: Runs, bits: int, count: Ints, spare: Matches, out: Matches) -> None:
     """Write the matches of each event in the order of their slots, which have at most `2 * bits` bits.
 
     `count` is (2, 2 ** bits), and `spare` has room for the matches of any event.
@@ -72,7 +72,7 @@ def sort_matches(found: Matches, runs: Runs, bits: int, count: Longs, spare: Mat
         out.subscription,
         out.score,
     )
-    low, high, mask = count[0], count[1], count.shape[1] - 1
+    low, high, mask = count[0], count[1], np.int32(count.shape[1] - 1)
     for event in range(runs.row.shape[0] - 1):
         base, end = runs.row[event], runs.row[event + 1]
         out.step[base:end] = event
@@ -94,7 +94,7 @@ def sort_matches(found: Matches, runs: Runs, bits: int, count: Longs, spare: Mat
             for row in range(begins[run], ends[run]):
                 low[slot[row] & mask] += 1
                 high[slot[row] >> bits] += 1
-        low_place, high_place = np.int64(0), base
+        low_place, high_place = np.int32(0), np.int32(0)
         for digit in range(mask + 1):
             low[digit], low_place = low_place, low_place + low[digit]
             high[digit], high_place = high_place, high_place + high[digit]
@@ -104,7 +104,7 @@ def sort_matches(found: Matches, runs: Runs, bits: int, count: Longs, spare: Mat
                 spare_slot[place], spare_score[place] = slot[row], score[row]
                 low[slot[row] & mask] += 1
         for row in range(end - base):
-            place = high[spare_slot[row] >> bits]
+            place = base + high[spare_slot[row] >> bits]
             out_slot[place], out_score[place] = spare_slot[row], spare_score[row]
             high[spare_slot[row] >> bits] += 1
 

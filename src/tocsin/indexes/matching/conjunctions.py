@@ -163,7 +163,9 @@ def parameters_of(one: Conjunctions) -> dict[str, object]:
 
 
 def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
-    """All conjunctions of the parts, one after the other. Cost: linear."""
+    """All conjunctions of the parts, one after the other. Cost: linear; one part is handed back as it is."""
+    if len(parts) == 1:
+        return parts[0]
     names: dict[str, int] = {}
     predicates, tests, operands = [], [], []
     n_tests = n_operands = n_bytes = 0

@@ -1,0 +1,269 @@
+"""Matching: the engine's index, its scan and NumPy on the paper's workloads and on plain boxes.
+
+A rival joins by one entry in `RIVALS`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from tocsin.indexes.contract import ChangeSet, Ints
+from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, IdOrder, MatchScan
+from tocsin.indexes.matching.common_kernels import KINDS
+from tocsin.indexes.matching.reports import changes_of
+from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
+from tocsin.indexes.shared.names import Names
+
+RESULTS = Path(__file__).parent / "results" / "matching.jsonl"
+OWN = "engine"
+#: Events of a batch.
+BATCH = 1000
+
+
+class MatchIndex(Protocol):
+    """What is asked of a rival."""
+
+    def register(self, slots: Ints, predicates: Conjunctions) -> None: ...
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet: ...
+
+
+class NumpyScan:
+    """What one would write with NumPy alone: ranges over numbers, an event at a time, without top-k.
+
+    The predicates of an attribute lie together, so that an event is compared with nothing that it lacks.
+    """
+
+    def register(self, slots: Ints, predicates: Conjunctions) -> None:
+        width, table = int(predicates.counts[0]), predicates.predicates
+        attribute = (table["key"] - 1) // KINDS
+        order = np.argsort(attribute, kind="stable")
+        self._low, self._high = table["low"][order], table["high"][order]
+        self._first = np.searchsorted(attribute[order], np.arange(len(predicates.names) + 1))
+        self._holds = np.zeros(len(order), np.bool_)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        #: int64 (predicates of one, subscriptions): where each is among those of its attribute
+        self._place = place.reshape(-1, width).T.copy()
+        self._score = table["weight"].reshape(-1, width).sum(axis=1)
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        found = []
+        for event in range(events.n_events):
+            self._holds[:] = False
+            for entry in range(events.offsets[event], events.offsets[event + 1]):
+                mine = slice(*self._first[events.attribute[entry] : events.attribute[entry] + 2])
+                value = events.low[entry]
+                self._holds[mine] = (self._low[mine] <= value) & (value <= self._high[mine])
+            slots = np.flatnonzero(self._holds[self._place[0]])
+            for place in self._place[1:]:
+                slots = slots[self._holds[place[slots]]]
+            found.append(slots.astype(np.int32))
+        matches: Ints = np.concatenate(found)
+        step: Ints = np.repeat(np.arange(len(found), dtype=np.int32), [len(one) for one in found])
+        return changes_of(step, matches, self._score[matches], None)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A rival, and on how many events of a batch it is measured."""
+
+    make: Callable[[], MatchIndex]
+    events: int
+    has_top: bool = True
+
+
+RIVALS: dict[str, Rival] = {
+    OWN: Rival(AccessIndex, BATCH),
+    "scan": Rival(MatchScan, 128),
+    "NumPy scan": Rival(NumpyScan, 16, has_top=False),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Subscriptions, a batch of events, and what is asked of it."""
+
+    name: str
+    subscriptions: Conjunctions
+    events: Events
+    tops: tuple[int | None, ...] = (None, 1, 5)
+
+
+@dataclass
+class Measure:
+    """All repeats of one rival on one workload."""
+
+    workload: str
+    subscriptions: int
+    rival: str
+    top: int | None
+    build_s: float
+    bytes_each: float
+    us: list[float] = field(default_factory=list)
+    matches: float = 0.0
+
+    def record(self) -> dict[str, object]:
+        """One line of the results."""
+        return {
+            **vars(self),
+            "us": [round(value, 3) for value in self.us],
+            "median_us": round(median(self.us), 3),
+        }
+
+
+def main(quick: bool) -> None:
+    """Measure, print a table, and add to the results."""
+    console = Console(width=130)
+    surroundings = machine.describe() | {"quick": quick}
+    console.print(surroundings)
+    _warm_up()
+    RESULTS.parent.mkdir(exist_ok=True)
+    for workload in _workloads(quick):
+        scan_before = machine.numpy_scan_ms()
+        measures = _measure(workload, 3 if quick else 7)
+        around = {"numpy_scan_ms_before": scan_before, "numpy_scan_ms_after": machine.numpy_scan_ms()}
+        console.print(_table(measures), around)
+        with RESULTS.open("a") as lines:
+            for one in measures:
+                lines.write(json.dumps({**one.record(), **around, "machine": surroundings}) + "\n")
+    console.print(f"written: {RESULTS.name}")
+
+
+def _workloads(quick: bool) -> list[Workload]:
+    count = 100_000 if quick else 1_000_000
+    made = []
+    for name, knobs in {
+        "planted, uniform": Knobs(count),
+        "planted, Zipf": Knobs(count, is_zipf=True),
+        "planted, uniform, wide clusters": Knobs(count, cluster_size=100_000),
+    }.items():
+        workload = planted(knobs)
+        made.append(Workload(name, workload.subscriptions, workload.events(BATCH)))
+    for name, width in {"boxes, narrow": 0.02, "boxes, wide": 0.2}.items():
+        made.append(Workload(name, boxes(100_000, 10, width), points(BATCH, 10), (None,)))
+    return made
+
+
+def _measure(workload: Workload, repeats: int) -> list[Measure]:
+    """Every rival in turn, `repeats` times; their answers are the same."""
+    count = len(workload.subscriptions.counts)
+    slots, ids = np.arange(count, dtype=np.int32), _ids(count)
+    measures: list[Measure] = []
+    built: dict[str, MatchIndex] = {}
+    for name, rival in RIVALS.items():
+        gc.collect()
+        built[name] = rival.make()
+        start = time.process_time()
+        built[name].register(slots, workload.subscriptions)
+        build_s = time.process_time() - start
+        size = footprint(built[name]) / count
+        tops = workload.tops if rival.has_top else (None,)
+        measures += [Measure(workload.name, count, name, top, build_s, size) for top in tops]
+    for _ in range(repeats):
+        expected: dict[int | None, ChangeSet] = {}
+        for one in measures:
+            events = _first(workload.events, RIVALS[one.rival].events)
+            start = time.process_time()
+            found = built[one.rival].apply(events, one.top, ids)
+            one.us.append(1e6 * (time.process_time() - start) / events.n_events)
+            one.matches = len(found.step) / events.n_events
+            _compare(expected.setdefault(one.top, found), found, events.n_events)
+    return measures
+
+
+def _compare(expected: ChangeSet, found: ChangeSet, n_events: int) -> None:
+    """The same matches, as far as both go; NumPy adds up in another order."""
+    end = np.searchsorted(expected.step, n_events)
+    assert np.array_equal(expected.subscription[:end], found.subscription)
+    assert np.allclose(expected.score[:end], found.score)
+
+
+def _first(events: Events, count: int) -> Events:
+    """The first events of a batch."""
+    count = min(count, events.n_events)
+    end = events.offsets[count]
+    columns = {
+        name: getattr(events, name)[:end]
+        for name in ("attribute", "kind", "low", "high", "text_start", "text_length", "weight")
+    }
+    return events._replace(offsets=events.offsets[: count + 1], **columns)
+
+
+def _ids(count: int) -> IdOrder:
+    names = Names()
+    owner, _ = names.add(pa.array([f"s{number:08d}" for number in range(count)]))
+    return IdOrder(names.columns.heap, names.columns.starts, names.columns.lengths, owner.astype(np.int32))
+
+
+def _warm_up() -> None:
+    """Compile, or load, everything that is timed."""
+    workload = planted(Knobs(5000, profiles=20))
+    small = Workload("warm-up", workload.subscriptions, workload.events(20))
+    _measure(small, 1)
+
+
+def _table(measures: list[Measure]) -> Table:
+    own = next(one for one in measures if one.rival == OWN)
+    table = Table(title=f"{own.workload}: {own.subscriptions:,} subscriptions, batches of {BATCH:,}")
+    columns = (
+        "rival",
+        "top",
+        "events/s",
+        "µs an event",
+        "least to most",
+        "times the engine",
+        "build s",
+        "bytes",
+    )
+    for column in (*columns, "matches"):
+        table.add_column(column, justify="left" if column == "rival" else "right")
+    for one in measures:
+        same = next((each for each in measures if each.rival == OWN and each.top == one.top), own)
+        table.add_row(
+            one.rival,
+            "all" if one.top is None else str(one.top),
+            f"{1e6 / median(one.us):,.0f}",
+            f"{median(one.us):,.1f}",
+            f"{min(one.us):,.1f} to {max(one.us):,.1f}",
+            f"{median(one.us) / median(same.us):,.1f}",
+            f"{one.build_s:.2f}",
+            f"{one.bytes_each:,.0f}",
+            f"{one.matches:,.1f}",
+        )
+    return table
+
+
+def footprint(thing: object) -> int:
+    """Bytes of all arrays that an index holds, each counted once."""
+    seen: set[int] = set()
+    waiting, total = [thing], 0
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            base = item.base
+            total += item.nbytes if not isinstance(base, np.ndarray) else 0
+            waiting += [base] if isinstance(base, np.ndarray) else []
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+        elif hasattr(item, "__dict__") and not isinstance(item, type):
+            waiting.extend(vars(item).values())
+    return total

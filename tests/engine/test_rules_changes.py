@@ -340,3 +340,13 @@ def test_each_row_is_shown_as_it_was_at_its_step(engine: tocsin.Engine) -> None:
     changes = engine.publish("stocks", [stock("A", 1, 5), stock("A", 1, 6)], each=True, rows=True)
     shown = [json.loads(row or "")["per"] for row in changes.column("row").to_pylist()]
     assert shown == [5.0, 6.0]
+
+
+def test_from_null_to_nan_is_no_change() -> None:
+    engine = tocsin.Engine()
+    engine.create_table("stocks", key="symbol", columns={"symbol": "string", "risk": "double"})
+    engine.subscribe("SELECT symbol, risk FROM stocks", id="all")
+    engine.publish("stocks", [{"symbol": "a", "risk": None}])
+    assert engine.publish("stocks", [{"symbol": "a", "risk": float("nan")}]).num_rows == 0
+    assert engine.publish("stocks", [{"symbol": "a", "risk": 1.0}]).column("op").to_pylist() == ["update"]
+    assert engine.publish("stocks", [{"symbol": "a", "risk": float("nan")}]).num_rows == 1

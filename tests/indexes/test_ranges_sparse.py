@@ -140,24 +140,29 @@ def test_descending_is_ascending_turned_over(script: Script, ranges: Ranges, k: 
 
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_many_subscriptions_hear_what_dense_tells_them(k: int) -> None:
-    """Enough of them for the grid itself to be asked, not only a copy of what is near."""
+    """Enough of them for the grid itself to be asked, and for tiles that are not snapped."""
     random = np.random.default_rng(k)
-    n_rows, n_ranges, n_events = (20, 150, 30) if INTERPRETED else (60, 1500, 300)
+    n_rows, n_ranges, n_events = (20, 150, 30) if INTERPRETED else (60, 3000, 300)
     bounds = np.sort(random.random((n_ranges, 2)), axis=1)
-    sparse, dense = PaintSparse(k), PaintDense(k)
+    sparse, dense = PaintSparse(k, nearby=0), PaintDense(k)
+    local = PaintSparse(k)
     slots = np.arange(n_ranges, dtype=np.int32)
-    sparse.register(slots, bounds[:, 0], bounds[:, 1])
+    for aware in (sparse, local):
+        aware.register(slots, bounds[:, 0], bounds[:, 1])
     rows, x = np.arange(n_rows, dtype=np.int32), random.random(n_rows)
-    for painter in (sparse, dense):
+    for painter in (sparse, dense, local):
         painter.load(rows, x, x[::-1].copy(), rows.astype(np.int64))
     for number in range(n_events):
         if number == n_events // 2:
-            sparse.terminate(slots[::2], bounds[::2, 0], bounds[::2, 1])
+            for aware in (sparse, local):
+                aware.terminate(slots[::2], bounds[::2, 0], bounds[::2, 1])
             slots, bounds = slots[1::2], bounds[1::2]
         row = random.integers(0, n_rows, 1).astype(np.int32)
         event = (row, x[row], random.integers(0, 30, 1) / 30.0, row.astype(np.int64))
         told = [painter.apply(*event).copy() for painter in (sparse, dense)]
         assert len(told[0].note) <= len(told[1].note)
+        # A tile that is not snapped is joined where it would be if it were.
+        assert len(told[0].note) == len(local.apply(*event).note)
         heard = []
         for messages in told:
             reached: dict[int, list[int]] = {}

@@ -99,11 +99,9 @@ def _matrix(columns: list[Floats], count: int) -> Floats:
 
 
 def _differs(before: pa.ChunkedArray, after: pa.ChunkedArray) -> Bools:
-    """Whether values differ; two NULLs, or two NaNs, do not."""
-    unequal = pc.fill_null(pc.not_equal(before, after), False).to_numpy()
-    nulls = pc.not_equal(pc.is_null(before), pc.is_null(after)).to_numpy()
-    differs = np.asarray(unequal | nulls, np.bool_)
-    if pa.types.is_floating(before.type):
-        both_nan = pc.and_(pc.is_nan(before), pc.is_nan(after))
-        differs &= ~np.asarray(pc.fill_null(both_nan, False).to_numpy(), np.bool_)
-    return differs
+    """Whether values differ; NULLs and NaNs, which are nothing either way, do not differ from each other."""
+    unequal = np.asarray(pc.fill_null(pc.not_equal(before, after), False).to_numpy(), np.bool_)
+    was_null, is_null = (
+        np.asarray(pc.is_null(column, nan_is_null=True).to_numpy(), np.bool_) for column in (before, after)
+    )
+    return np.where(was_null | is_null, was_null != is_null, unequal)

@@ -225,7 +225,8 @@ def report_log(
         who = int(log.subscription[first])
         while end < cursor[N_LOG] and log.subscription[end] == who:
             end += 1
-        k = int(limits.k[limits.kind[who]])
+        # With one k in use there is no need to fetch whose it is.
+        k = int(limits.k[limits.kind[who] if len(limits.k) > 1 else 0])
         cell = int(log.cell[first])
         # A cell of a shortened log may have moves of any kind.
         is_one = end == first + 1 and not is_extreme and cell >= cursor[N_KEPT]

@@ -233,11 +233,11 @@ class RankedTiles:
 
     def _limit(self, slots: Ints, k: Ints) -> None:
         """Note how many rows each of `slots` may have. Cost: sorting the k."""
-        given, place = np.unique(k, return_inverse=True)
+        given, place, counts = np.unique(k, return_inverse=True, return_counts=True)
         kinds = np.empty(len(given), np.int64)
-        for number, one in enumerate(given):
-            kinds[number] = self._kind_of(int(one))
-            self._n_of_kind[kinds[number]] += np.count_nonzero(place == number)
+        for number, one in enumerate(given.tolist()):
+            kinds[number] = self._kind_of(one)
+            self._n_of_kind[kinds[number]] += counts[number]
         self._limits.kind[slots] = kinds[place]
 
     def _kind_of(self, k: int) -> int:
@@ -266,7 +266,7 @@ class RankedTiles:
         """The first `count` changes of the buffer, copied; a large buffer is given away instead."""
         changes = ChangeSet._make(column[:count] for column in self._out)
         if count > BUFFER_ROOM:
-            self._out = empty_buffer(self._capacity)
+            self._out = empty_buffer(len(self._out.step))
             return changes
         return ChangeSet._make(column.copy() for column in changes)
 

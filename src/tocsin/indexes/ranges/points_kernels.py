@@ -87,29 +87,27 @@ def find_cut(value: Floats, slot: Ints, first: int, end: int, x: float, owner: i
 @inlined
 def find_least(value: Floats, first: int, end: int, x: float) -> int:
     """The last place whose value is below `x`: nothing of at least `x` is before it. Logarithmic."""
-    left = first + 1
-    right = end
-    while left < right:
-        middle = (left + right) >> 1
-        if value[middle] < x:
-            left = middle + 1
-        else:
-            right = middle
-    return left - 1
+    # Halves without a branch: which half it is cannot be foreseen.
+    base = first
+    size = end - first
+    while size > 1:
+        half = size >> 1
+        base += half if value[base + half] < x else 0
+        size -= half
+    return base
 
 
 @inlined
 def find_most(value: Floats, first: int, end: int, x: float) -> int:
     """The last place whose value is not above `x`: nothing of at most `x` is after it. Logarithmic."""
-    left = first + 1
-    right = end
-    while left < right:
-        middle = (left + right) >> 1
-        if value[middle] <= x:
-            left = middle + 1
-        else:
-            right = middle
-    return left - 1
+    # Halves without a branch: which half it is cannot be foreseen.
+    base = first
+    size = end - first
+    while size > 1:
+        half = size >> 1
+        base += half if value[base + half] <= x else 0
+        size -= half
+    return base
 
 
 @lean_kernel

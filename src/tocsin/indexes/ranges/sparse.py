@@ -12,7 +12,10 @@ from tocsin.indexes.ranges.messages_apply import Reformulator
 from tocsin.indexes.ranges.objects_columns import STRIDE
 from tocsin.indexes.ranges.points import Points, empty_grid
 from tocsin.indexes.ranges.points_kernels import Grid
-from tocsin.indexes.ranges.sparse_kernels import N_SEARCHES, N_SNAPS, NEARBY, Easel, paint_sparsely
+from tocsin.indexes.ranges.sparse_kernels import N_SEARCHES, N_SNAPS, Easel, paint_sparsely
+
+#: Up to so many points around a row are copied to a grid that is cut at the rows around.
+NEARBY = 4096
 
 
 class PaintSparse(Reformulator):
@@ -23,17 +26,25 @@ class PaintSparse(Reformulator):
     then reach subscriptions that rank the row after the k-th place, but not after (1 + epsilon) k.
     """
 
-    def __init__(self, k: int, *, epsilon: float = 0.0, descending: bool = False, capacity: int = 16) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        epsilon: float = 0.0,
+        descending: bool = False,
+        capacity: int = 16,
+        nearby: int = NEARBY,
+    ) -> None:
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
         self.points = Points(capacity)
         self._easel = Easel(
             left=empty_side(k + STRIDE, -1.0),
             right=empty_side(k + STRIDE, 1.0),
-            nearby=_square_grid(k, NEARBY),
-            lo=np.empty(NEARBY),
-            hi=np.empty(NEARBY),
-            bucket=np.empty(NEARBY, np.int32),
+            nearby=_square_grid(k, nearby),
+            lo=np.empty(nearby),
+            hi=np.empty(nearby),
+            bucket=np.empty(nearby, np.int32),
             band=np.ascontiguousarray(new_posts(k, epsilon).band[:0:-1]),
             counts=np.zeros(2, np.int64),
         )

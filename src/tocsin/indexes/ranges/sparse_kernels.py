@@ -1,9 +1,10 @@
 """Paint-Sparse: an event as tiles of subscription space that fit the subscriptions there.
 
-As Paint-Dense (see `dense_kernels`), with three differences. A tile is *snapped* to the points in it, and
-one without points is not told. A row that is passed is looked at only if it lies in the range of a
-subscription that can see it: between the least `lo` and the largest `hi` of those that still have the row
-among their k best. And tiles that follow each other are told as one if no point comes in that neither had.
+As Paint-Dense (see `dense_kernels`), with three differences. A tile is *snapped* to the points in it, unless
+they are very many, and one without points is not told. A row that is passed is looked at only if it lies in
+the range of a subscription that can see it: between the least `lo` and the largest `hi` of those that still
+have the row among their k best. And tiles that follow each other are told as one if no point comes in that
+neither had.
 
 Notation: around the row at x are the nearest rows below it, left and right. A subscription that holds `a` of
 them on the left and `b` on the right ranks the row a + b + 1. *Strip* a is all of them that have it among
@@ -59,16 +60,27 @@ from tocsin.indexes.ranges.points_kernels import (
     find_columns,
     has_point,
     is_apart,
+    is_within,
     snap_points,
     widen_box,
 )
 
-#: Up to so many points around a row are copied to a grid that is cut at the rows around, and looked at there.
-NEARBY = 2048
+#: From so many columns on, a tile that holds whole buckets of points is not snapped to them.
+MANY_COLUMNS = 4
 
 #: Places in `Easel.counts`: tiles snapped, searches for the next row passed.
 N_SNAPS = 0
 N_SEARCHES = 1
+
+
+class Tile(NamedTuple):
+    """Points to be told together."""
+
+    #: around some of them; around all of them if it is tight
+    box: Rectangle
+    #: where they are, and no others
+    area: Rectangle
+    is_tight: bool
 
 
 class Easel(NamedTuple):
@@ -76,9 +88,9 @@ class Easel(NamedTuple):
 
     left: Side
     right: Side
-    #: a grid of k columns of k buckets, with room for NEARBY points: a bucket for each a and b
+    #: a grid of k columns of k buckets, a bucket for each a and b: the points near a row, if there is room
     nearby: Grid
-    #: float64 (NEARBY,), float64 (NEARBY,), int32 (NEARBY,): points before they are sorted, and their buckets
+    #: float64 (room,), float64 (room,), int32 (room,): points before they are sorted, and their buckets
     lo: Floats
     hi: Floats
     bucket: Ints
@@ -112,7 +124,7 @@ def gather_nearby(grid: Grid, area: Rectangle, easel: Easel) -> int:
                 continue
             start = grid.bucket_start[bucket]
             size = grid.bucket_size[bucket]
-            if count + size > NEARBY:
+            if count + size > len(easel.lo):
                 return -1
             for place in range(start, start + size):
                 lo = grid.lo[place]
@@ -210,7 +222,7 @@ def join(one: Rectangle, other: Rectangle) -> Rectangle:
     )
 
 
-@lean_kernel
+@inlined
 def can_join(space: Grid, one: Rectangle, other: Rectangle, is_exact: bool) -> bool:
     """Whether the rectangle around both holds no point that neither of them holds.
 
@@ -223,6 +235,44 @@ def can_join(space: Grid, one: Rectangle, other: Rectangle, is_exact: bool) -> b
     upper = Rectangle(other.lo_min, next_below(one.lo_min), next_above(other.hi_max), both.hi_max)
     lower = Rectangle(next_above(other.lo_max), one.lo_max, both.hi_min, next_below(one.hi_min))
     return not has_point(space, upper) and not has_point(space, lower)
+
+
+@inlined
+def fit_tile(space: Grid, area: Rectangle, is_exact: bool) -> Tile:
+    """A tile for the points in a rectangle, snapped to them; an empty box if there are none.
+
+    To snap one with very many points takes long and is of little use. Where there are whole buckets of them,
+    one is enough to know that it reaches somebody, and most often that it cannot be joined to another.
+    """
+    first_column, end_column = find_columns(space, area)
+    if is_exact and end_column - first_column >= MANY_COLUMNS:
+        first, end = find_buckets(space, (first_column + end_column) // 2, area)
+        for bucket in range(end - 1, max(first, end - 4) - 1, -1):
+            box = space.bucket_box[bucket]
+            if space.bucket_size[bucket] > 0 and is_within(box, area):
+                return Tile(Rectangle(box[0], box[1], box[2], box[3]), area, False)
+    return Tile(snap_points(space, area), area, True)
+
+
+@inlined
+def settle_tile(
+    space: Grid, ready: Tile, waiting: Tile, is_exact: bool, out: Messages, cursor: Longs
+) -> Tile:
+    """Join two tiles, or write the one that is ready. Answers the one that is ready then."""
+    if ready.box.lo_min > ready.box.lo_max:
+        return waiting
+    # Points above the area of the one are not told: if one is below the top of the other, it is between.
+    above = Rectangle(
+        waiting.box.lo_min, waiting.area.lo_max, next_above(waiting.area.hi_max), ready.box.hi_max
+    )
+    if not is_exact or not has_point(space, above):
+        one = ready.box if ready.is_tight else snap_points(space, ready.area)
+        other = waiting.box if waiting.is_tight else snap_points(space, waiting.area)
+        if can_join(space, one, other, is_exact):
+            both = join(one, other)
+            return Tile(both, both, True)
+    write_box(out, cursor, ready.box if ready.is_tight else ready.area)
+    return waiting
 
 
 @lean_kernel
@@ -241,15 +291,15 @@ def paint_tiles(
 ) -> Rectangle:
     """Write the tiles of a row at x, or with `gap` >= 0, those of a row in this gap that it passes.
 
-    Each is snapped; those of one band are joined, and then those that can be. At most k. Answers the
-    rectangle around all of them.
+    Each is snapped; those of one band are joined, and then those that can be. At most k. Answers a rectangle
+    that holds all of them.
     """
     none = Rectangle(np.inf, -np.inf, np.inf, -np.inf)
     around = none
-    ready = none
-    waiting = none
+    ready = Tile(none, none, True)
+    waiting = ready
     band = -1
-    is_exact = easel.band[k - 1] == k - 1
+    is_exact = bool(easel.band[k - 1] == k - 1)
     for a in range(min(n_left, k - 1) + 1):
         if gap < 0:
             area = strip_area(easel, x, n_left, n_right, k, a)
@@ -262,51 +312,47 @@ def paint_tiles(
                 area = Rectangle(area.lo_min, passed, area.hi_min, area.hi_max)
             elif b == gap and not is_left:
                 area = Rectangle(area.lo_min, area.lo_max, passed, area.hi_max)
-        box = snap_points(space, area)
+        tile = fit_tile(space, area, is_exact)
         easel.counts[N_SNAPS] += 1
-        if box.lo_min > box.lo_max:
+        if tile.box.lo_min > tile.box.lo_max:
             continue
-        around = join(around, box)
+        around = join(around, tile.box if tile.is_tight else area)
         if band == easel.band[a]:
-            waiting = join(waiting, box)
+            waiting = Tile(join(waiting.box, tile.box), area, True)
             continue
-        if ready.lo_min > ready.lo_max:
-            ready = waiting
-        elif can_join(space, ready, waiting, is_exact):
-            ready = join(ready, waiting)
-        else:
-            write_box(out, cursor, ready)
-            ready = waiting
-        waiting = box
-        band = easel.band[a]
-    if waiting.lo_min <= waiting.lo_max:
-        if ready.lo_min > ready.lo_max:
-            ready = waiting
-        elif can_join(space, ready, waiting, is_exact):
-            ready = join(ready, waiting)
-        else:
-            write_box(out, cursor, ready)
-            ready = waiting
-        write_box(out, cursor, ready)
+        if band >= 0:
+            ready = settle_tile(space, ready, waiting, is_exact, out, cursor)
+        waiting = tile
+        band = int(easel.band[a])
+    if band >= 0:
+        ready = settle_tile(space, ready, waiting, is_exact, out, cursor)
+        write_box(out, cursor, ready.box if ready.is_tight else ready.area)
     return around
 
 
 @lean_kernel
 def find_least_lo(space: Grid, easel: Easel, x: float, n_left: int, n_right: int, k: int, lo: float) -> float:
-    """The least `lo`, from a given one on, of those that have the row among their k best; inf if none has."""
+    """The least `lo`, from a given one on, of those that have the row among their k best, or a little less.
+
+    NaN if none has it.
+    """
     for a in range(min(n_left, k - 1), -1, -1):
         area = strip_area(easel, x, n_left, n_right, k, a)
         if area.lo_max < lo or not area.lo_min <= area.lo_max:
             continue
-        box = snap_points(space, Rectangle(max(area.lo_min, lo), area.lo_max, area.hi_min, area.hi_max))
-        if box.lo_min <= box.lo_max:
-            return box.lo_min
-    return np.inf
+        rest = Rectangle(max(area.lo_min, lo), area.lo_max, area.hi_min, area.hi_max)
+        tile = fit_tile(space, rest, True)
+        if tile.box.lo_min <= tile.box.lo_max:
+            return tile.box.lo_min if tile.is_tight else rest.lo_min
+    return np.nan
 
 
 @lean_kernel
 def find_most_hi(space: Grid, easel: Easel, x: float, n_left: int, n_right: int, k: int, hi: float) -> float:
-    """The largest `hi`, up to a given one, of those that have the row among their k best; there is one."""
+    """The largest `hi`, up to a given one, of those that have the row among their k best, or a little more.
+
+    There is one.
+    """
     left, right = easel.left, easel.right
     for b in range(min(n_right, k - 1), -1, -1):
         hi_min = x if b == 0 else right.far[b - 1]
@@ -317,9 +363,9 @@ def find_most_hi(space: Grid, easel: Easel, x: float, n_left: int, n_right: int,
         hi_max = hi
         if b < n_right and right.far[b] <= hi:
             hi_max = next_below(right.far[b])
-        box = snap_points(space, Rectangle(lo_min, x, hi_min, hi_max))
-        if box.lo_min <= box.lo_max:
-            return box.hi_max
+        tile = fit_tile(space, Rectangle(lo_min, x, hi_min, hi_max), True)
+        if tile.box.lo_min <= tile.box.lo_max:
+            return tile.box.hi_max if tile.is_tight else hi_max
     return x
 
 
@@ -383,12 +429,12 @@ def paint_passed(
         else:
             gaps_right = add_exposed(objects, right, gap, n_right, k, middle, end_right, high, number)
             n_right = min(n_right + 1, k)
-        if told.lo_min == low:
+        if told.lo_min <= low:
             low = find_least_lo(space, easel, update.x, n_left, n_right, k, low)
-            if low == np.inf:
+            if low != low:
                 return DONE
             end_left = find_last(objects, low, True)
-        if told.hi_max == high:
+        if told.hi_max >= high:
             high = find_most_hi(space, easel, update.x, n_left, n_right, k, high)
             end_right = find_first(objects, high, True)
 

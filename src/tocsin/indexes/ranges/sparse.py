@@ -71,9 +71,11 @@ class PaintSparse(Reformulator):
 
     def _paint(self, events: Events, cursor: Longs) -> int:
         self.points.tend()
-        return paint_sparsely(
-            self.index.objects, self.points.grid, self._easel, events, self.k, self._room, cursor
-        )
+        # Next to the largest double comes infinity, and next to 0 a number that is hardly one.
+        with np.errstate(over="ignore", under="ignore"):
+            return paint_sparsely(
+                self.index.objects, self.points.grid, self._easel, events, self.k, self._room, cursor
+            )
 
 
 def _square_grid(k: int, room: int) -> Grid:

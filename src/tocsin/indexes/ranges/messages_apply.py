@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, Floats, Ints, Longs
@@ -18,7 +20,7 @@ from tocsin.indexes.ranges.messages import (
 from tocsin.indexes.ranges.objects import ObjectIndex
 
 
-class Reformulator:
+class Reformulator(ABC):
     """Rows of one table, ranked by y in one direction; subclasses say what an event is turned into."""
 
     def __init__(self, *, descending: bool, capacity: int) -> None:
@@ -66,8 +68,9 @@ class Reformulator:
         messages.note_y[:] = messages.note_y * self._sign + 0.0
         return messages
 
+    @abstractmethod
     def _paint(self, events: Events, cursor: Longs) -> int:
-        raise NotImplementedError
+        """Tell of the events from the cursor on, as far as there is room: DONE, FULL, or the index is full."""
 
 
 def events_of(slots: Ints, x: Floats, y: Floats, born: Longs, sign: float) -> Events:

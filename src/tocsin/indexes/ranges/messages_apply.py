@@ -70,7 +70,7 @@ class Reformulator(ABC):
 
     @abstractmethod
     def _paint(self, events: Events, cursor: Longs) -> int:
-        """Tell of the events from the cursor on, as far as there is room: DONE, FULL, or the index is full."""
+        """Tell of the events from the cursor on while there is room: DONE, FULL, or the index is full."""
 
 
 def events_of(slots: Ints, x: Floats, y: Floats, born: Longs, sign: float) -> Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TypeAlias
@@ -34,7 +35,7 @@ NAN = float("nan")
 LARGEST = 2**63 - 1
 SLOTS = st.integers(0, 7)
 BOUNDS = st.sampled_from([-INFINITY, -1.0, -0.0, 0.0, 1.0, 2.0, 1e308, INFINITY])
-VALUES = st.one_of(BOUNDS, st.just(NAN), st.just(-1e308))
+VALUES = st.one_of(BOUNDS, st.sampled_from([NAN, -1e308, 0.5, 2.1]))
 WEIGHTS = st.sampled_from([-1, 0, 1, 1, 2, 5, LARGEST - 1, LARGEST])
 TAUS = st.sampled_from([-3, 0, 1, 2, 3, 10, 40, LARGEST])
 
@@ -192,13 +193,16 @@ TestHasty = HastyMachine.TestCase
 
 
 class Workload:
-    """Many random subscriptions over few distinct bounds, and a stream of events."""
+    """Many random subscriptions over few distinct bounds, and a stream of events.
 
-    def __init__(self, dimensions: int, count: int, n_events: int, seed: int) -> None:
+    Bounds are multiples of 1 / `per_unit`, and so are most values.
+    """
+
+    def __init__(self, dimensions: int, count: int, n_events: int, seed: int, per_unit: float = 2.0) -> None:
         self.random = random = np.random.default_rng(seed)
         self.dimensions = dimensions
-        low = random.integers(-2, 90, (count, dimensions)) / 2.0
-        high = low + random.integers(-1, 40, (count, dimensions)) / 2.0
+        low = random.integers(-2, 90, (count, dimensions)) / per_unit
+        high = low + random.integers(-1, 40, (count, dimensions)) / per_unit
         low[random.random(low.shape) < 0.02] = -INFINITY
         high[random.random(high.shape) < 0.02] = INFINITY
         self.columns: Arrays = {
@@ -207,7 +211,9 @@ class Workload:
             "tau": random.integers(1, 12 * n_events, count),
             "repeat": random.random(count) < 0.3,
         }
-        self.values = random.integers(0, 101, (n_events, dimensions)) / 2.0
+        self.values = random.integers(0, 101, (n_events, dimensions)) / per_unit
+        # Long runs of events lie on multiples, and others do not.
+        self.values[n_events // 2 :][random.random(self.values[n_events // 2 :].shape) < 0.02] += 0.3
         self.values[random.random(self.values.shape) < 0.01] = NAN
         self.weights = random.integers(0, 200, n_events)
 
@@ -224,15 +230,18 @@ def assert_same(one: ChangeSet, other: ChangeSet) -> None:
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
-SIZES = [(0, 60, 40), (1, 300, 90), (2, 300, 90), (3, 300, 90)]
+SIZES = [(0, 60, 40, 2.0), (1, 300, 90, 1.0), (1, 300, 90, math.pi), (2, 300, 90, 2.0), (3, 300, 90, 2.0)]
 if not INTERPRETED:
-    SIZES += [(1, 50_000, 9_000), (2, 50_000, 9_000), (2, 3_000, 40_000), (3, 8_000, 12_000)]
+    SIZES += [(1, 50_000, 9_000, per_unit) for per_unit in (2.0, 100.0, math.pi)]
+    SIZES += [(2, 50_000, 9_000, 2.0), (2, 3_000, 40_000, 2.0), (3, 8_000, 12_000, 2.0)]
 
 
-@pytest.mark.parametrize(("dimensions", "count", "n_events"), SIZES)
+@pytest.mark.parametrize(("dimensions", "count", "n_events", "per_unit"), SIZES)
 @pytest.mark.usefixtures("limits")
-def test_as_the_scan_with_comings_and_goings(dimensions: int, count: int, n_events: int) -> None:
-    workload = Workload(dimensions, count, n_events, seed=count)
+def test_as_the_scan_with_comings_and_goings(
+    dimensions: int, count: int, n_events: int, per_unit: float
+) -> None:
+    workload = Workload(dimensions, count, n_events, seed=count, per_unit=per_unit)
     index, scan = LazyThresholds(dimensions, 1, capacity=2), ThresholdScan(dimensions, 1)
     is_there = np.zeros(count, np.bool_)
     first = np.arange(count // 2, dtype=np.int32)

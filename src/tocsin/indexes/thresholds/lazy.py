@@ -34,7 +34,8 @@ from tocsin.indexes.thresholds.lazy_columns import (
     WAITING,
     SlotColumns,
     append_events,
-    leave_places,
+    forget_gone,
+    leave_slots,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
@@ -47,6 +48,8 @@ LONGEST_LOG = 1 << 20
 #: Members from which on cells are built, and members that may be in loose boxes before they are sorted.
 FEWEST_IN_CELLS = 1 << 12
 MOST_LOOSE = 1 << 14
+#: Members are counted anew when half of them have left, but not before one slot in so many has.
+LEFT = 64
 #: With so many times as many members in the cells, new ones wait in the boxes.
 CELLS_TO_BOXES = 8
 
@@ -67,12 +70,15 @@ class LazyThresholds:
         # Boxes of fewer than two dimensions are endless on the others, and events are at 0 there.
         self._axes = max(dimensions, 2)
         self._slots = SlotColumns(
+            is_there=np.zeros(capacity, np.bool_),
             place=np.full(capacity, NOWHERE, np.int32),
             tau=np.zeros(capacity, np.int64),
             is_repeating=np.zeros(capacity, np.bool_),
         )
         #: one more than the largest slot ever there
         self._top = 0
+        #: who was terminated but is still counted as a member
+        self._n_left = 0
         self._log = EventLog(self._axes, capacity)
         self._boxes = Boxes(self._axes, capacity)
         self._cells: Cells | None = None
@@ -100,6 +106,7 @@ class LazyThresholds:
         self._slots.tau[slots] = tau
         self._slots.is_repeating[slots] = values["repeat"]
         self._slots.place[slots] = NEVER
+        self._slots.is_there[slots] = True
         self._take_waiting()
         members = self._members(slots, values["lo"], values["hi"], np.maximum(tau, 1))
         holds_any = np.flatnonzero((members.low <= members.high).all(axis=0))
@@ -107,17 +114,16 @@ class LazyThresholds:
         self._schedule()
 
     def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: linear in their number, and a rebuild when half of all are gone."""
+        """Remove subscriptions. Cost: linear in their number, and a rebuild when most of all are gone."""
         if len(slots) == 0:
             return
         slots = slots.astype(np.int32)
         if self._waiting and (self._slots.place[slots] == WAITING).any():
             self._take_waiting()
-        n_boxes, n_cells = leave_places(self._slots, slots)
-        self._boxes.n_members -= n_boxes
-        if self._cells is not None:
-            self._cells.n_members -= n_cells
-        self._reclaim()
+        self._n_left += leave_slots(self._slots.is_there, slots)
+        if self._n_left > max(self._n_members // 2, self._top // LEFT):
+            self._forget_gone()
+            self._reclaim()
 
     def apply(self, values: Floats, weights: Longs) -> ChangeSet:
         """Count a batch of events, values (events, dimensions): who matures, and at which event.
@@ -163,9 +169,10 @@ class LazyThresholds:
     def arrays(self) -> Arrays:
         """What each slot holds, as the scan keeps it. Cost: everyone is held against the log."""
         self._take_waiting()
+        self._forget_gone()
         self._clear_log()
         self._schedule()
-        place, tau, is_repeating = (column[: self._top].copy() for column in self._slots)
+        is_there, place, tau, is_repeating = (column[: self._top].copy() for column in self._slots)
         members = self._boxes.members(self._slots)
         if self._cells is not None:
             members = members.joined(self._cells.members(self._slots))
@@ -175,7 +182,7 @@ class LazyThresholds:
         high[:, members.slots] = members.high + 0.0
         reached = np.where(place == SILENT, tau, 0)
         reached[members.slots] = np.maximum(tau[members.slots], 1) - members.need
-        is_there, shown = place != NOWHERE, max(self._dimensions, 1)
+        shown = max(self._dimensions, 1)
         return {
             "low": low[:shown].copy(),
             "high": high[:shown].copy(),
@@ -193,6 +200,7 @@ class LazyThresholds:
         is_counting = is_there & (low <= high).all(axis=0)
         # Only who has matured has an empty box and some weight.
         is_silent = is_there & ~is_counting & (reached > 0)
+        self._slots.is_there[: self._top] = is_there
         self._slots.place[: self._top] = np.where(is_silent, SILENT, np.where(is_there, NEVER, NOWHERE))
         self._slots.tau[: self._top] = np.where(is_silent, reached, tau)
         self._slots.is_repeating[: self._top] = arrays["is_repeating"]
@@ -203,6 +211,7 @@ class LazyThresholds:
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
+        self._forget_gone()
         log = self._log.columns
         self._boxes.check_invariants(self._slots, log)
         if self._cells is not None:
@@ -213,7 +222,8 @@ class LazyThresholds:
         assert (log.weights[: log.state[LENGTH]] > 0).all()
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: which index this is and how it works. Cost: linear, a nanosecond each."""
+        self._forget_gone()
         in_cells = 0 if self._cells is None else self._cells.n_members
         return (
             f"thresholds: lazy, {in_cells} ranges over counters, {self._boxes.n_members} boxes over a log, "
@@ -274,6 +284,7 @@ class LazyThresholds:
         self._slots.tau[slot] = tau
         self._slots.is_repeating[slot] = values["repeat"][0]
         self._slots.place[slot] = NEVER
+        self._slots.is_there[slot] = True
         low, high = values["lo"][0].tolist(), values["hi"][0].tolist()
         if all(first <= last for first, last in zip(low, high, strict=True)):
             need = max(tau, 1)
@@ -297,7 +308,7 @@ class LazyThresholds:
         if log.state[CLOCK] < log.state[DUE]:
             return
         if self._cells is not None:
-            self._cells.settle(self._slots, log, self._report)
+            self._cells.settle(self._slots, log, self._report, self._n_left)
         if self._boxes.n_members:
             self._boxes.settle(self._slots, self._log, self._report)
             if self._boxes.wants_fold(log):
@@ -339,7 +350,7 @@ class LazyThresholds:
 
     def _longest_log(self) -> int:
         in_cells = 0 if self._cells is None else self._cells.n_members
-        return min(max(self._boxes.n_members, in_cells // 8, SHORTEST_LOG), LONGEST_LOG)
+        return min(max(self._boxes.n_members, in_cells // 4, SHORTEST_LOG), LONGEST_LOG)
 
     def _schedule(self) -> None:
         """Set what the log must watch for: the clock at which someone is due."""
@@ -374,6 +385,19 @@ class LazyThresholds:
         else:
             boxes.add(members, self._slots, self._log.columns)
 
+    @property
+    def _n_members(self) -> int:
+        return self._boxes.n_members + (0 if self._cells is None else self._cells.n_members)
+
+    def _forget_gone(self) -> None:
+        """Count members anew, without those who were terminated. Cost: linear in all slots."""
+        if self._n_left:
+            self._n_left = 0
+            n_boxes, n_cells = forget_gone(self._slots.is_there[: self._top], self._slots.place[: self._top])
+            self._boxes.n_members = n_boxes
+            if self._cells is not None:
+                self._cells.n_members = n_cells
+
     def _reclaim(self) -> None:
         """Give up places when most of them are free."""
         if self._boxes.is_sparse:
@@ -394,6 +418,7 @@ class LazyThresholds:
 
     def _rebuild(self, added: Members | None) -> None:
         """Put everyone, and who is added, into a new part. Cost: n log n."""
+        self._forget_gone()
         self._clear_log()
         everyone = self._boxes.members(self._slots)
         if self._cells is not None:
@@ -433,8 +458,10 @@ class LazyThresholds:
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
-        place, tau, is_repeating = self._slots
-        self._slots = SlotColumns(grown(place, top, NOWHERE), grown(tau, top), grown(is_repeating, top))
+        is_there, place, tau, is_repeating = self._slots
+        self._slots = SlotColumns(
+            grown(is_there, top), grown(place, top, NOWHERE), grown(tau, top), grown(is_repeating, top)
+        )
 
 
 def _settled(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -179,7 +179,7 @@ class Boxes:
         places = _all_places_of(groups)
         places = places[self.columns.slot[places] >= 0]
         is_there: Bools = slots.place[self.columns.slot[places]] == places
-        return places[is_there]
+        return places[is_there & slots.is_there[self.columns.slot[places]]]
 
     def _members_at(self, groups: np.ndarray, slots: SlotColumns) -> Members:
         columns, places = self.columns, self._places_of(groups, slots)

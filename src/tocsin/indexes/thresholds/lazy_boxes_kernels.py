@@ -188,7 +188,7 @@ def find_cover_cells(boxes: BoxColumns, group: int) -> None:
 def is_member(boxes: BoxColumns, slots: SlotColumns, place: int) -> bool:
     """Whether somebody is at this place; who has left it is removed."""
     slot = boxes.slot[place]
-    if slot >= 0 and slots.place[slot] == place:
+    if slot >= 0 and slots.is_there[slot] and slots.place[slot] == place:
         return True
     boxes.slot[place] = -1
     boxes.need[place] = LARGEST

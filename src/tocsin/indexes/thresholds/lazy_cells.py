@@ -10,7 +10,6 @@ from tocsin.indexes.contract import Bools, Floats, Ints, Longs
 from tocsin.indexes.thresholds.lazy_cells_kernels import (
     AHEAD,
     BLOCK_BITS,
-    SPAN_BITS,
     STRETCHES,
     CellColumns,
     Crossings,
@@ -44,14 +43,19 @@ from tocsin.indexes.thresholds.lazy_members import Members
 
 #: Places that are not worth giving up.
 FEWEST = 1 << 12
+#: Ticks to a unit of length that are tried, how many there may be to an edge, and how many bounds are
+#: looked at before all are.
+TICKS = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
+TICKS_TO_EDGES = 8
+SAMPLE = 1024
 #: So many places for each member, and they are given up.
-SPARSE = 4
+SPARSE = 32
 
 
 class Cells:
     """Built once for all its members; others cannot join, but any may leave.
 
-    An event costs two or three additions, however many members hold it.
+    An event costs three additions, however many members hold it.
     """
 
     def __init__(self, members: Members, slots: SlotColumns, clock: int) -> None:
@@ -62,7 +66,7 @@ class Cells:
         edges = _distinct(np.concatenate([low, above[~is_endless]]))
         self.n_members = count
         self.n_groups = -(-count // GROUP)
-        self.cells = _empty_cells(edges)
+        self.cells = _empty_cells(edges, *_ticks(low, members.high[0], len(edges)))
         self.ranges = ranges = _free_ranges(self.n_groups)
         with _far_apart():
             find_cells(self.cells, low, ranges.begin[:count])
@@ -85,7 +89,7 @@ class Cells:
     @property
     def is_fine(self) -> bool:
         """Whether most of the edges are of members that have gone."""
-        return self._n_edges > 4 * SPARSE * max(self.n_members, FEWEST)
+        return self._n_edges > SPARSE * max(self.n_members, FEWEST)
 
     @property
     def due(self) -> int:
@@ -109,8 +113,11 @@ class Cells:
             absorb_events(self.cells, log, event_cells)
         return event_cells
 
-    def settle(self, slots: SlotColumns, log: LogColumns, report: Report) -> None:
-        """Count what is new in the log, and report who has matured in the current batch."""
+    def settle(self, slots: SlotColumns, log: LogColumns, report: Report, n_left: int) -> None:
+        """Count what is new in the log, and report who has matured in the current batch.
+
+        Up to `n_left` of the members have been terminated.
+        """
         state = log.state
         groups = np.empty(self.n_groups, np.int32)
         with _far_apart():
@@ -120,7 +127,8 @@ class Cells:
         first = int(state[ABSORBED])
         event_cells = self.absorb(log)
         places, held = np.empty(self.n_members, np.int32), np.empty(self.n_members, np.int64)
-        count = find_matured(self.cells, self.ranges, slots, log, groups, places, held)
+        is_thin = self.n_members - n_left < self.n_groups * GROUP // 2
+        count = find_matured(self.cells, self.ranges, slots, log, groups, is_thin, places, held)
         if count == 0:
             return
         places = places[:count].copy()
@@ -167,7 +175,7 @@ class Cells:
         assert (ranges.begin[places] < ranges.end[places]).all()
         in_blocks = cells.weights.reshape(len(cells.block_weights), -1).sum(axis=1)
         assert (in_blocks == cells.block_weights).all()
-        assert cells.span_weights.sum() == in_blocks.sum() <= cells.stretch_weights.sum()
+        assert in_blocks.sum() <= cells.stretch_weights.sum()
         group, missing = places // GROUP, self.missing(places)
         assert (missing > 0).all()
         assert (ranges.cover_begin[group] <= ranges.begin[places]).all()
@@ -178,7 +186,7 @@ class Cells:
         places = self._places(slots)
         self.ranges.mark[places] = self.missing(places)
         for name, column in self.cells._asdict().items():
-            if name.split("_")[-1] in ("weights", "sums", "summed"):
+            if name.split("_")[-1] in ("weights", "sums"):
                 column[:] = 0
         fit_groups(self.cells, self.ranges, slots, 0, self.n_groups)
 
@@ -186,12 +194,12 @@ class Cells:
         """Where members are: at the places that their slots know."""
         places: Ints = np.flatnonzero(self.ranges.slot >= 0).astype(np.int32)
         is_there: Bools = slots.place[self.ranges.slot[places]] == places + IN_CELLS
-        return places[is_there]
+        return places[is_there & slots.is_there[self.ranges.slot[places]]]
 
 
 def _far_apart() -> np.errstate:
-    """Let distances between doubles be infinite, without a warning."""
-    return np.errstate(over="ignore")
+    """Let distances between doubles be infinite, or those between infinities NaN, without a warning."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _free_ranges(groups: int) -> RangeColumns:
@@ -227,11 +235,32 @@ def _distinct(values: Floats) -> Floats:
     return values[is_first]
 
 
-def _empty_cells(edges: Floats) -> CellColumns:
+def _ticks(low: Floats, high: Floats, n_edges: int) -> tuple[Floats, float]:
+    """All multiples of the unit that the bounds are multiples of, and how many there are to 1; few or none.
+
+    Cost: linear.
+    """
+    bounds = np.concatenate([low, high])
+    bounds = bounds[np.isfinite(bounds)]
+    # A range that holds nothing but an infinity has an edge next to it, far from any tick.
+    is_far = high.min() == -np.inf or low.max() == np.inf
+    for per_unit in TICKS if len(bounds) and not is_far else ():
+        for some in (bounds[:: len(bounds) // SAMPLE + 1], bounds):
+            with _far_apart():
+                numbers = np.rint(some * per_unit)
+                first, last = numbers.min(), numbers.max()
+                length = last - first
+            if not length <= TICKS_TO_EDGES * n_edges or (numbers / per_unit != some).any():
+                break
+        else:
+            return np.arange(first, last + 1), per_unit
+    return np.empty(0), 1.0
+
+
+def _empty_cells(edges: Floats, ticks: Floats, per_unit: float) -> CellColumns:
     """Cells between these edges, with nothing counted."""
     # Cell number `len(edges) + 1` is none, but sums are asked for up to there.
     blocks = ((len(edges) + 1) >> BLOCK_BITS) + 1
-    spans = ((blocks - 1) >> SPAN_BITS) + 1
     finite = edges[np.isfinite(edges)]
     floor = float(finite[0]) if len(finite) else 0.0
     half_length = float(finite[-1]) / 2 - floor / 2 if len(finite) else 0.0
@@ -241,12 +270,13 @@ def _empty_cells(edges: Floats) -> CellColumns:
         bucket_edges=np.zeros(buckets + 1, np.int32),
         bucket_scale=np.array([floor, _per_unit(buckets, half_length)]),
         stretch_scale=np.array([floor, _per_unit(STRETCHES, half_length)]),
+        ticks=np.searchsorted(edges, np.concatenate([[-np.inf], ticks / per_unit, [np.inf]]), "right").astype(
+            np.int32
+        ),
+        tick_scale=np.array([per_unit, ticks[0] if len(ticks) else 0.0]),
         weights=np.zeros(blocks << BLOCK_BITS, np.int64),
         block_weights=np.zeros(blocks, np.int64),
         block_sums=np.zeros(blocks, np.int64),
-        span_weights=np.zeros(spans, np.int64),
-        span_sums=np.zeros(spans, np.int64),
-        span_summed=np.zeros(spans, np.int64),
         stretch_weights=np.zeros(STRETCHES, np.int64),
         stretch_sums=np.zeros(STRETCHES + 1, np.int64),
     )

@@ -3,7 +3,7 @@
 The bounds cut the line into cells, and each event adds its weight to the counter of its cell. What
 a subscription holds is a difference of two sums over counters, at any time and whenever it was
 registered, so nothing has to be kept of an event once it is counted. Sums are made when somebody
-asks, from three levels: cells, blocks of cells, and spans of blocks.
+asks, from two levels: cells, and blocks of cells.
 
 Cells are many, and an event's is rarely in the cache. So events are first counted by *stretch*, of
 which there are few, and into the cells only when that cannot rule out that somebody has matured.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.thresholds.lazy_columns import (
     ABSORBED,
@@ -33,9 +33,8 @@ from tocsin.indexes.thresholds.lazy_columns import (
 )
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
-#: Bits of a cell's number that tell its place in its block, and of a block's that tell its place in its span.
+#: Bits of a cell's number that tell its place in its block.
 BLOCK_BITS = 5
-SPAN_BITS = 7
 #: Stretches of the line; their counters fit the smallest cache.
 STRETCHES = 1024
 #: Edges that are compared with a value without a branch.
@@ -55,18 +54,17 @@ class CellColumns(NamedTuple):
     bucket_scale: Floats
     #: float64 (2,): the same of stretches.
     stretch_scale: Floats
+    #: int32 (ticks + 2,): the cell of each tick, from before the first to beyond the last. Bounds are often
+    #: whole multiples of some unit, and so are values, whose cells then are here.
+    ticks: Ints
+    #: float64 (2,): ticks to a unit of length, and the number of the first.
+    tick_scale: Floats
     #: int64 (blocks << BLOCK_BITS,): weight counted, by cell.
     weights: Longs
     #: int64 (blocks,): weight counted, by block.
     block_weights: Longs
-    #: int64 (blocks,): sum of the weights before the block in its span, unless stale.
+    #: int64 (blocks,): sum of the weights before the block, as of the last `sum_blocks`.
     block_sums: Longs
-    #: int64 (spans,): weight counted, by span.
-    span_weights: Longs
-    #: int64 (spans,): sum of the weights before the span, as of the last `sum_spans`.
-    span_sums: Longs
-    #: int64 (spans,): its weight when the sums over its blocks were made; else they are stale.
-    span_summed: Longs
     #: int64 (STRETCHES,): weight by stretch, of all events, in the cells or not yet.
     stretch_weights: Longs
     #: int64 (STRETCHES + 1,): sums of the weights before, as of the last `count_stretches`.
@@ -118,6 +116,17 @@ class Crossings(NamedTuple):
     event: Ints
     #: int64 (members,): what the member holds of the batch up to and without that event.
     before: Longs
+
+
+class Looks(NamedTuple):
+    """Members of a group that is looked at."""
+
+    #: int32 (GROUP,): their places, and where their cells begin and end.
+    place: Ints
+    begin: Ints
+    end: Ints
+    #: int64 (GROUP,): the weight of these.
+    held: Longs
 
 
 class Wavelet(NamedTuple):
@@ -194,6 +203,26 @@ def find_cells(cells: CellColumns, values: Floats, out_cells: Ints) -> None:
 
 
 @kernel
+def find_ticks(cells: CellColumns, values: Floats, out_cells: Ints) -> None:
+    """As `find_cells`, faster for values that lie on ticks."""
+    ticks, per_unit, first = cells.ticks, cells.tick_scale[0], cells.tick_scale[1]
+    beyond = float(ticks.shape[0] - 2)
+    n_between = int(beyond == 0)
+    for index in range(values.shape[0]):
+        value = values[index]
+        number = np.rint(value * per_unit)
+        tick = min(max(number - first, -1.0), beyond)
+        is_between = (number / per_unit != value) & (tick >= 0) & (tick < beyond)
+        n_between += is_between
+        out_cells[index] = np.int32(-1) if is_between else np.int32(tick + 1.0)
+    if n_between:
+        find_cells(cells, values, out_cells)
+        return
+    for index in range(values.shape[0]):
+        out_cells[index] = ticks[out_cells[index]]
+
+
+@kernel
 def count_stretches(cells: CellColumns, log: LogColumns) -> None:
     """Count the events that are new in the log by stretch, and add up."""
     first, last = log.state[COUNTED], log.state[LENGTH]
@@ -214,59 +243,35 @@ def absorb_events(cells: CellColumns, log: LogColumns, out_cells: Ints) -> None:
     """Count the events that the cells have not yet, and tell their cells."""
     count_stretches(cells, log)
     first, last = log.state[ABSORBED], log.state[LENGTH]
-    find_cells(cells, log.values[0, first:last], out_cells)
-    weights, block_weights, span_weights = cells.weights, cells.block_weights, cells.span_weights
     log_weights = log.weights[first:last]
-    log.state[ABSORBED] = last
-    if last - first > weights.shape[0] >> 3:
-        # To add up all cells costs less than to keep the sums of blocks and spans with each event.
-        for event in range(last - first):
-            weights[out_cells[event]] += log_weights[event]
-        span_weights[:] = 0
-        for block in range(block_weights.shape[0]):
-            total = 0
-            for weight in weights[block << BLOCK_BITS : (block + 1) << BLOCK_BITS]:
-                total += weight
-            block_weights[block] = total
-            span_weights[block >> SPAN_BITS] += total
-        return
+    find_ticks(cells, log.values[0, first:last], out_cells)
+    weights, block_weights = cells.weights, cells.block_weights
     for event in range(last - first):
         cell, weight = out_cells[event], log_weights[event]
         weights[cell] += weight
         block_weights[cell >> BLOCK_BITS] += weight
-        span_weights[cell >> BLOCK_BITS + SPAN_BITS] += weight
+    log.state[ABSORBED] = last
 
 
 @kernel
-def sum_spans(cells: CellColumns) -> None:
-    """Bring the sums over blocks and spans up to date."""
-    n_blocks = cells.block_weights.shape[0]
+def sum_blocks(cells: CellColumns) -> None:
+    """Bring the sums over blocks up to date."""
     total = 0
-    for span in range(cells.span_weights.shape[0]):
-        weight = cells.span_weights[span]
-        cells.span_sums[span] = total
-        total += weight
-        if cells.span_summed[span] != weight:
-            cells.span_summed[span] = weight
-            part = 0
-            for block in range(span << SPAN_BITS, min((span + 1) << SPAN_BITS, n_blocks)):
-                cells.block_sums[block] = part
-                part += cells.block_weights[block]
+    for block in range(cells.block_weights.shape[0]):
+        cells.block_sums[block] = total
+        total += cells.block_weights[block]
 
 
 @kernel
 def weigh_ranges(cells: CellColumns, begins: Ints, ends: Ints, out_weights: Longs) -> None:
-    """Weight counted from each begin to each end. Call `sum_spans` first."""
-    weights, block_sums, span_sums = cells.weights, cells.block_sums, cells.span_sums
+    """Weight counted from each begin to each end. Call `sum_blocks` first."""
+    weights, block_sums = cells.weights, cells.block_sums
     for index in range(begins.shape[0]):
         begin, end = begins[index], ends[index]
-        block = end >> BLOCK_BITS
-        weight = block_sums[block] + span_sums[block >> SPAN_BITS]
-        for cell in range(block << BLOCK_BITS, end):
+        weight = block_sums[end >> BLOCK_BITS] - block_sums[begin >> BLOCK_BITS]
+        for cell in range(end >> BLOCK_BITS << BLOCK_BITS, end):
             weight += weights[cell]
-        block = begin >> BLOCK_BITS
-        weight -= block_sums[block] + span_sums[block >> SPAN_BITS]
-        for cell in range(block << BLOCK_BITS, begin):
+        for cell in range(begin >> BLOCK_BITS << BLOCK_BITS, begin):
             weight -= weights[cell]
         out_weights[index] = weight
 
@@ -300,35 +305,65 @@ def rest_group(cells: CellColumns, ranges: RangeColumns, clock: int, group: int,
 
 
 @kernel
+def no_looks() -> Looks:
+    """Room for one look."""
+    ints = np.empty((3, GROUP), np.int32)
+    return Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
+
+
+@kernel
+def remove_gone(own_slots: Ints, is_there: Bools, places: Ints, first: int) -> None:
+    """Remove from the places from `first` on whoever was terminated."""
+    for place in range(own_slots.shape[0]):
+        slot = own_slots[place]
+        if slot >= 0 and not (is_there[slot] and places[slot] == IN_CELLS + first + place):
+            own_slots[place] = -1
+
+
+@kernel
 def look_at_group(
     cells: CellColumns,
     ranges: RangeColumns,
     slots: SlotColumns,
     clock: int,
     group: int,
-    held: Longs,
+    is_thin: bool,
+    looks: Looks,
     n_found: int,
     out_places: Ints,
     out_held: Longs,
 ) -> int:
-    """List the members that have reached their mark, and work out when to look at the others again."""
+    """List the members that have reached their mark, and work out when to look at the others again.
+
+    Of a group that is not thin it is enough to know who is there of those that matter.
+    """
+    members, begins, ends, held = looks
     first, last = group * GROUP, (group + 1) * GROUP
-    weigh_ranges(cells, ranges.begin[first:last], ranges.end[first:last], held)
-    own_slots, marks = ranges.slot[first:last], ranges.mark[first:last]
-    slack = LARGEST
+    own_slots, marks, is_there, places = ranges.slot[first:last], ranges.mark, slots.is_there, slots.place
+    if is_thin:
+        remove_gone(own_slots, is_there, places, first)
+    n_members = 0
     for member in range(GROUP):
-        slot, mark, weight = own_slots[member], marks[member], np.uint64(held[member])
+        members[n_members] = first + member
+        n_members += own_slots[member] >= 0
+    for index in range(n_members):
+        begins[index], ends[index] = ranges.begin[members[index]], ranges.end[members[index]]
+    weigh_ranges(cells, begins[:n_members], ends[:n_members], held)
+    slack = LARGEST
+    for index in range(n_members):
+        place = members[index]
+        mark, weight = marks[place], np.uint64(held[index])
         missing = int(np.int64(mark - weight)) if mark > weight else 0
-        if slot < 0 or missing >= slack:
+        if missing >= slack:
             continue
-        # Who was terminated has left its slot, but not its place; it is enough to know of those who matter.
-        if slots.place[slot] != IN_CELLS + first + member:
-            own_slots[member] = -1
+        slot = own_slots[place - first]
+        if not (is_there[slot] and places[slot] == IN_CELLS + place):
+            own_slots[place - first] = -1
         elif missing > 0:
             slack = missing
         else:
-            out_places[n_found] = first + member
-            out_held[n_found] = held[member]
+            out_places[n_found] = place
+            out_held[n_found] = held[index]
             n_found += 1
     rest_group(cells, ranges, clock, group, slack)
     return n_found
@@ -368,6 +403,7 @@ def find_matured(
     slots: SlotColumns,
     log: LogColumns,
     groups: Ints,
+    is_thin: bool,
     out_places: Ints,
     out_held: Longs,
 ) -> int:
@@ -375,9 +411,10 @@ def find_matured(
 
     All events have been absorbed.
     """
-    sum_spans(cells)
+    sum_blocks(cells)
     clock = log.state[CLOCK]
-    held = np.empty(GROUP, np.int64)
+    looks = no_looks()
+    held = looks.held
     n_found = 0
     for index in range(groups.shape[0]):
         group = int(np.int64(groups[index]))
@@ -387,7 +424,9 @@ def find_matured(
         if slack > 0:
             rest_group(cells, ranges, clock, group, slack)
         else:
-            n_found = look_at_group(cells, ranges, slots, clock, group, held, n_found, out_places, out_held)
+            n_found = look_at_group(
+                cells, ranges, slots, clock, group, is_thin, looks, n_found, out_places, out_held
+            )
     return n_found
 
 
@@ -396,11 +435,11 @@ def fit_groups(
     cells: CellColumns, ranges: RangeColumns, slots: SlotColumns, clock: int, n_groups: int
 ) -> None:
     """Make all groups what their members say. No mark may have been reached."""
-    sum_spans(cells)
+    sum_blocks(cells)
     floor, per_unit = cells.stretch_scale[0], cells.stretch_scale[1]
     n_edges = cells.edges.shape[0] - AHEAD
-    held = np.empty(GROUP, np.int64)
-    no_places = np.empty(0, np.int32)
+    looks = no_looks()
+    held = looks.held
     for group in range(n_groups):
         begin, end = n_edges + 1, 0
         for place in range(group * GROUP, (group + 1) * GROUP):
@@ -416,16 +455,17 @@ def fit_groups(
             ranges.stretch_begin[group], ranges.stretch_end[group] = first, last + 1
         weigh_ranges(cells, ranges.cover_begin[group : group + 1], ranges.cover_end[group : group + 1], held)
         ranges.base[group] = held[0]
-        look_at_group(cells, ranges, slots, clock, group, held, 0, no_places, held)
+        look_at_group(cells, ranges, slots, clock, group, False, looks, 0, looks.place, held)
 
 
 @kernel
 def pack_members(ranges: RangeColumns, slots: SlotColumns) -> int:
     """Move all members to the first places, in their order; how many they are."""
+    remove_gone(ranges.slot, slots.is_there, slots.place, 0)
     count = 0
     for place in range(ranges.slot.shape[0]):
         slot = ranges.slot[place]
-        if slot >= 0 and slots.place[slot] == IN_CELLS + place:
+        if slot >= 0:
             ranges.begin[count], ranges.end[count] = ranges.begin[place], ranges.end[place]
             ranges.mark[count], ranges.slot[count] = ranges.mark[place], slot
             slots.place[slot] = IN_CELLS + count
@@ -436,7 +476,7 @@ def pack_members(ranges: RangeColumns, slots: SlotColumns) -> int:
 @kernel
 def weigh_places(cells: CellColumns, ranges: RangeColumns, places: Ints, out_weights: Longs) -> None:
     """Weight between begin and end of each of these members."""
-    sum_spans(cells)
+    sum_blocks(cells)
     weigh_ranges(cells, ranges.begin[places], ranges.end[places], out_weights)
 
 

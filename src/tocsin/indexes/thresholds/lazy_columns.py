@@ -51,7 +51,10 @@ STATE = 9
 class SlotColumns(NamedTuple):
     """One row a subscription slot."""
 
-    #: int32 (slots,): where it is counted: a place in the boxes or the cells, or a negative code.
+    #: bool (slots,): whether it holds a subscription.
+    is_there: Bools
+    #: int32 (slots,): where it is counted: a place in the boxes or the cells, or a negative code. Who is
+    #: terminated leaves its place later, see `forget_gone`: to go there at once costs more.
     place: Ints
     #: int64 (slots,): scaled weight to reach.
     tau: Longs
@@ -158,15 +161,22 @@ def append_events(
 
 
 @kernel
-def leave_places(columns: SlotColumns, slots: Ints) -> tuple[int, int]:
-    """Take these slots out; how many of them were in the boxes, and how many in the cells.
-
-    Their places are not told: to go there now would cost more than to find out later who has left.
-    """
-    n_boxes, n_cells = 0, 0
+def leave_slots(is_there: Bools, slots: Ints) -> int:
+    """Empty these slots; how many of them held a subscription."""
+    n_left = 0
     for slot in slots:
-        place = columns.place[slot]
-        columns.place[slot] = NOWHERE
-        n_cells += place >= IN_CELLS
-        n_boxes += (place >= 0) & (place < IN_CELLS)
-    return n_boxes, n_cells
+        n_left += is_there[slot]
+        is_there[slot] = False
+    return n_left
+
+
+@kernel
+def forget_gone(is_there: Bools, places: Ints) -> tuple[int, int]:
+    """Let empty slots be nowhere; how many others are in the boxes, and how many in the cells."""
+    n_places, n_cells = 0, 0
+    for slot in range(places.shape[0]):
+        place = places[slot] if is_there[slot] else np.int32(NOWHERE)
+        places[slot] = place
+        n_places += int(place >= 0)
+        n_cells += int(place >= IN_CELLS)
+    return n_places - n_cells, n_cells

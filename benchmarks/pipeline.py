@@ -52,11 +52,16 @@ def main(quick: bool) -> None:
             home / "grown", subscriptions, [n for n, count in sizes.items() for _ in range(count)]
         )
         console.print(_sizes_table(subscriptions, grown))
+        _measure_job(home / "whole", subscriptions, [400_000] * 4, shards=1)
         # Its Python workers, which remember their shards, go with the session.
         spark.stop()
         spark = session(_job(home / "grown"), master=MASTER, log=home / "spark.log")
-        recovery = _measure_recovery(home / "grown")
-        console.print(f"a shard of {subscriptions // 2:,} from the state store: {recovery:.1f} s")
+        recovery = {
+            subscriptions // 2: _measure_recovery(home / "grown", shards=2),
+            subscriptions: _measure_recovery(home / "whole", shards=1),
+        }
+        for size, seconds in recovery.items():
+            console.print(f"a shard of {size:,} from the state store: {seconds:.1f} s")
         plain = _measure_plain(spark, home / "plain", few, events)
         ours = _measure_job(home / "few", few, [400_000] * 8)
         rate = 400_000 / float(np.median([batch.seconds for batch in ours]))
@@ -64,12 +69,17 @@ def main(quick: bool) -> None:
             f"{few:,} subscriptions: {rate:,.0f} events/s; a broadcast range join: {plain:,.0f} events/s; "
             f"{rate / plain:,.0f} times"
         )
-        stored = _bytes_of(home / "grown" / "state" / "state") / len(grown)
+        stored = {
+            count: _bytes_of(home / name / "state" / "state") / (2 * sum(batch.rows for batch in batches))
+            for count, name, batches in ((subscriptions, "grown", grown), (few, "few", ours))
+        }
+        for count, used in stored.items():
+            console.print(f"{count:,} subscriptions: {used:.1f} bytes in the checkpoint a row and shard")
         written = {
             "subscriptions": subscriptions,
             "batches": [batch._asdict() for batch in grown],
             "recovery_s": recovery,
-            "checkpoint_bytes_a_batch": stored,
+            "checkpoint_bytes_a_row_and_shard": stored,
             "few": {"subscriptions": few, "events_per_s": rate, "plain_events_per_s": plain},
             "machine": surroundings | {"numpy_scan_ms_after": machine.numpy_scan_ms()},
         }
@@ -80,10 +90,10 @@ def main(quick: bool) -> None:
     console.print(f"written: {RESULTS.name}")
 
 
-def _job(folder: Path) -> Job:
+def _job(folder: Path, shards: int = 2) -> Job:
     return Job.of(
         {
-            "job": {"name": folder.name, "checkpoint": str(folder / "state"), "shards": 2},
+            "job": {"name": folder.name, "checkpoint": str(folder / "state"), "shards": shards},
             "streams": {
                 "trades": {
                     "path": str(folder / "trades"),
@@ -97,19 +107,19 @@ def _job(folder: Path) -> Job:
     )
 
 
-def _measure_job(folder: Path, subscriptions: int, sizes: list[int]) -> list[Batch]:
+def _measure_job(folder: Path, subscriptions: int, sizes: list[int], shards: int = 2) -> list[Batch]:
     """A job over one file a batch; the first batch, which registers and compiles, is left out."""
     _write_thresholds(folder, subscriptions, events=sum(sizes))
     sizes = [10_000, 10_000, *sizes]
     for number, rows in enumerate(sizes):
         _write_trades(folder, number, rows)
-    return _run(folder, sizes)[2:]
+    return _run(folder, sizes, shards)[2:]
 
 
-def _run(folder: Path, sizes: Iterable[int]) -> list[Batch]:
-    query = start(_job(folder), once=True)
+def _run(folder: Path, sizes: Iterable[int], shards: int) -> list[Batch]:
+    query = start(_job(folder, shards), once=True)
     seen: dict[int, dict[str, Any]] = {}
-    shards: dict[int, list[dict[str, Any]]] = {}
+    told: dict[int, list[dict[str, Any]]] = {}
     while True:
         active = query.isActive
         for progress in query.recentProgress:
@@ -117,7 +127,7 @@ def _run(folder: Path, sizes: Iterable[int]) -> list[Batch]:
         path = folder / "state" / "tocsin-progress.json"
         if path.exists():
             for known in json.loads(path.read_text())["batches"]:
-                shards[known["batch"]] = known["shards"]
+                told[known["batch"]] = known["shards"]
         if not active:
             break
         time.sleep(0.2)
@@ -130,19 +140,19 @@ def _run(folder: Path, sizes: Iterable[int]) -> list[Batch]:
             f"spark {name}": took / 1000 for name, took in seen[number].items() if name != "triggerExecution"
         }
         ours = {
-            f"shard {name}": max(shard[f"{name}_seconds"] for shard in shards[number])
+            f"shard {name}": max(shard[f"{name}_seconds"] for shard in told[number])
             for name in ("find", "apply", "keep")
         }
         batches.append(Batch(rows, seen[number]["triggerExecution"] / 1000, spark | ours))
     return batches
 
 
-def _measure_recovery(folder: Path) -> float:
+def _measure_recovery(folder: Path, shards: int) -> float:
     """Seconds until a shard is back when this machine remembers nothing of it."""
     for path in warm_folder().glob("*"):
         path.unlink()
     _write_trades(folder, 10_000, 10_000)
-    query = start(_job(folder), once=True)
+    query = start(_job(folder, shards), once=True)
     query.awaitTermination()
     known = json.loads((folder / "state" / "tocsin-progress.json").read_text())["batches"][-1]["shards"]
     assert {shard["found"] for shard in known} == {"store"}, known

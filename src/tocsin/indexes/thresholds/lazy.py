@@ -458,6 +458,8 @@ class LazyThresholds:
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
+        if top <= len(self._slots.place):
+            return
         is_there, place, tau, is_repeating = self._slots
         self._slots = SlotColumns(
             grown(is_there, top), grown(place, top, NOWHERE), grown(tau, top), grown(is_repeating, top)

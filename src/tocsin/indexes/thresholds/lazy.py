@@ -24,6 +24,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
     CLOCK,
     DUE,
+    GROUP,
     IN_CELLS,
     LARGEST,
     LENGTH,
@@ -350,7 +351,7 @@ class LazyThresholds:
 
     def _longest_log(self) -> int:
         in_cells = 0 if self._cells is None else self._cells.n_members
-        return min(max(self._boxes.n_members, in_cells // 4, SHORTEST_LOG), LONGEST_LOG)
+        return min(max(self._boxes.n_groups * GROUP, in_cells // 4, SHORTEST_LOG), LONGEST_LOG)
 
     def _schedule(self) -> None:
         """Set what the log must watch for: the clock at which someone is due."""

@@ -222,6 +222,7 @@ class Boxes:
                 )
         held = np.empty(len(places), np.int64)
         sweep_boxes(Sweep(ranks[orders[0]], log.weights[orders[0]], *bounds), held)
+        self._behind += SWEEP_MEMBER * GROUP * len(groups) + SWEEP_EVENT * length
         columns.need[places] -= held - columns.held[places]
         columns.held[places] = held
         columns.since[groups] = length

@@ -32,7 +32,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
 #: Cells of the grid along an axis.
-GRID = 64
+GRID = 128
 #: Groups whose due times are compared at a time.
 STRIDE = 64
 #: Halvings from a group to one member.

@@ -1,4 +1,4 @@
-"""Matching: the engine's index, its scan and NumPy on the paper's workloads and on plain boxes.
+"""Matching: the engine's index, the paper's tree and its competitors, on its workloads and on plain boxes.
 
 A rival joins by one entry in `RIVALS`.
 """
@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Protocol
@@ -21,7 +22,17 @@ from rich.table import Table
 
 from benchmarks import machine
 from tocsin.indexes.contract import ChangeSet, Ints
-from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, IdOrder, MatchScan
+from tocsin.indexes.matching import (
+    AccessIndex,
+    BEStarTree,
+    BETree,
+    Conjunctions,
+    CountingIndex,
+    Events,
+    IdOrder,
+    KIndex,
+    MatchScan,
+)
 from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.indexes.matching.reports import changes_of
 from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
@@ -29,6 +40,10 @@ from tocsin.indexes.shared.names import Names
 
 RESULTS = Path(__file__).parent / "results" / "matching.jsonl"
 OWN = "engine"
+STAR = "BE*-Tree"
+#: The same with the paper's leaves, order of attributes and bounds.
+PAPER = "BE*-Tree, as printed"
+COUNTING = "counting"
 #: Events of a batch.
 BATCH = 1000
 
@@ -88,6 +103,11 @@ class Rival:
 
 RIVALS: dict[str, Rival] = {
     OWN: Rival(AccessIndex, BATCH),
+    STAR: Rival(BEStarTree, 256),
+    PAPER: Rival(partial(BEStarTree, leaf=5, first="popular", is_capped=False), 256),
+    "BE-Tree": Rival(BETree, 256),
+    COUNTING: Rival(CountingIndex, 128),
+    "k-index": Rival(KIndex, 16),
     "scan": Rival(MatchScan, 128),
     "NumPy scan": Rival(NumpyScan, 16, has_top=False),
 }
@@ -137,6 +157,8 @@ def main(quick: bool) -> None:
         measures = _measure(workload, 3 if quick else 7)
         around = {"numpy_scan_ms_before": scan_before, "numpy_scan_ms_after": machine.numpy_scan_ms()}
         console.print(_table(measures), around)
+        for line in _ratios(measures):
+            console.print(line)
         with RESULTS.open("a") as lines:
             for one in measures:
                 lines.write(json.dumps({**one.record(), **around, "machine": surroundings}) + "\n")
@@ -169,6 +191,8 @@ def _measure(workload: Workload, repeats: int) -> list[Measure]:
         built[name] = rival.make()
         start = time.process_time()
         built[name].register(slots, workload.subscriptions)
+        # Some are built when the first event comes.
+        built[name].apply(_first(workload.events, 1), None, ids)
         build_s = time.process_time() - start
         size = footprint(built[name]) / count
         tops = workload.tops if rival.has_top else (None,)
@@ -245,6 +269,31 @@ def _table(measures: list[Measure]) -> Table:
             f"{one.matches:,.1f}",
         )
     return table
+
+
+def _ratios(measures: list[Measure]) -> list[str]:
+    """How many times faster one is than another, where both were measured."""
+    rate = {(one.rival, one.top): 1e6 / median(one.us) for one in measures}
+    asked: list[tuple[tuple[str, int | None], tuple[str, int | None]]] = [
+        ((OWN, None), ("scan", None)),
+        ((OWN, None), ("NumPy scan", None)),
+        ((OWN, None), (COUNTING, None)),
+        ((OWN, 1), (OWN, None)),
+        ((OWN, 1), (STAR, 1)),
+        ((OWN, 1), (PAPER, 1)),
+        ((STAR, None), (COUNTING, None)),
+        ((STAR, 1), (STAR, None)),
+        ((PAPER, 1), (PAPER, None)),
+    ]
+    return [
+        f"{_shown(*fast)}: {rate[fast] / rate[slow]:,.1f} times {_shown(*slow)}"
+        for fast, slow in asked
+        if fast in rate and slow in rate
+    ]
+
+
+def _shown(rival: str, top: int | None) -> str:
+    return f"{rival}, all" if top is None else f"{rival}, best {top}"
 
 
 def footprint(thing: object) -> int:

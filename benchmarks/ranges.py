@@ -5,20 +5,36 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.range_parts.speeds import DENSE, LITERAL, TILES, Speed, count_batch, measure_speeds
+from benchmarks.range_parts.boxes import box_table, measure_boxes
+from benchmarks.range_parts.publishing import Published, measure_publish
+from benchmarks.range_parts.speeds import (
+    DENSE,
+    LITERAL,
+    SPARSE,
+    TILES,
+    Speed,
+    count_batch,
+    measure_speeds,
+)
 from benchmarks.range_parts.tables import Check, check_tables
 from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS
 
 RESULTS = Path(__file__).parent / "results" / "ranges.jsonl"
 #: How many times as fast as literal Unicast Paint-Dense must be, by k.
 TIMES_LITERAL = {1: 100, 10: 400}
-#: And than unicast through tiles, for any k.
+#: How many times as fast as literal Unicast Paint-Sparse must be, by k.
+SPARSE_TIMES_LITERAL = {10: 80}
+#: And Paint-Dense than unicast through tiles, for any k.
 TIMES_TILES = 20
+#: What `publish` may cost, if to write its changes costs 1; in small batches its fixed millisecond shows.
+PUBLISH_TO_WRITE = 1.5
+SMALL_BATCH = 10
 #: Events a second at a million rows, k = 10.
 AT_A_MILLION = 150_000
 
@@ -39,12 +55,18 @@ def main(quick: bool) -> None:
     if not quick:
         speeds += [speed for k in (1, 10) for speed in measure_speeds(k, 1_000_000, EVENTS, 0, repeats)]
     console.print(_speed_table(speeds))
+    published = measure_publish(subscriptions // 2, repeats)
+    console.print(_publish_table(published))
+    boxes = [cost for count in (100_000, 1_000_000)[: 1 if quick else 2] for cost in measure_boxes(count)]
+    console.print(box_table(boxes))
     sent = count_batch(10, EVENTS // 5 if quick else EVENTS, subscriptions)
     console.print(*sent, sep="\n")
     surroundings["numpy_scan_ms_after"] = round(machine.numpy_scan_ms(), 4)
     surroundings["load_after"] = machine.describe()["load"]
     records = [{"what": "check", **asdict(check)} for check in checks]
     records += [speed.record() for speed in speeds]
+    records += [result.record() for result in published]
+    records += [cost.record() for cost in boxes]
     records += sent
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as lines:
@@ -74,10 +96,11 @@ def _speed_table(speeds: list[Speed]) -> Table:
     for heading in ("way", "rows", "k", "median", "least to most", "Paint-Dense is", "asked", ""):
         table.add_column(heading, justify="right")
     dense = {(speed.rows, speed.k): speed.median for speed in speeds if speed.way == DENSE}
+    literal = {speed.k: speed.median for speed in speeds if speed.way == LITERAL}
     for speed in speeds:
         times = dense[speed.rows, speed.k] / speed.median
-        asked = _asked(speed)
-        found = speed.median if speed.way == DENSE else times
+        asked = _asked(speed, literal)
+        found = speed.median if speed.way in (DENSE, SPARSE) else times
         table.add_row(
             speed.way,
             f"{speed.rows:,}",
@@ -91,8 +114,28 @@ def _speed_table(speeds: list[Speed]) -> Table:
     return table
 
 
-def _asked(speed: Speed) -> float:
-    """What the row's figure must reach: events a second of Paint-Dense, else how many times as fast it is."""
+def _publish_table(published: list[Published]) -> Table:
+    table = Table(title="publish, beside writing its changes to Parquet", title_justify="left")
+    for heading in ("rows a batch", "changes", "ms", "ms to write", "ratio", "asked", ""):
+        table.add_column(heading, justify="right")
+    for result in published:
+        is_asked = result.batch > SMALL_BATCH
+        table.add_row(
+            f"{result.batch:,}",
+            f"{median(result.changes):,.0f}",
+            f"{1000 * median(result.publish_s):,.1f}",
+            f"{1000 * median(result.write_s):,.1f}",
+            f"{result.ratio:.2f}",
+            f"{PUBLISH_TO_WRITE}" if is_asked else "",
+            ("met" if result.ratio <= PUBLISH_TO_WRITE else "not met") if is_asked else "",
+        )
+    return table
+
+
+def _asked(speed: Speed, literal: dict[int, float]) -> float:
+    """What must be reached: events a second of a Paint; of a rival, how many times Paint-Dense is as fast."""
+    if speed.way == SPARSE:
+        return SPARSE_TIMES_LITERAL.get(speed.k, 0) * literal[speed.k]
     if speed.way == DENSE:
         return AT_A_MILLION if speed.rows > ROWS and speed.k == 10 else 0
     if speed.way == TILES:

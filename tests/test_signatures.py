@@ -32,6 +32,10 @@ TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     *((f"SELECT {what} FROM cars WHERE km < :hi", {"hi": [5.0, 9.0]})
       for what in ("MIN(price)", "MAX(price)", "COUNT(*)", "COUNT(maker)", "SUM(price)", "AVG(price)")),
     ("SELECT SUM(price) FROM cars WHERE km < :hi AND price < :top", {"hi": [5.0, 9.0], "top": [3, 4]}),
+    ("SELECT id FROM cars WHERE DISTANCE(km, price, :a, 2) <= :r ORDER BY km LIMIT 2",
+     {"a": [1, 2], "r": [5.0, 9.0]}),
+    ("SELECT AVG(km) FROM cars WHERE :a * km - price > 0 AND km < 9", {"a": [1, 2]}),
+    ("SELECT DISTINCT maker FROM cars WHERE DISTANCE(km, price, 1, 2) < :r", {"r": [5.0, 9.0]}),
     ("SELECT DISTINCT maker FROM cars WHERE km < :hi", {"hi": [5.0, 9.0]}),
     ("SELECT DISTINCT price FROM cars WHERE km < :hi", {"hi": [5.0, 9.0]}),
     ("SELECT id FROM cars WHERE km BETWEEN :lo AND :hi", {"lo": [0.0, 1.0], "hi": [5.0, 9.0]}),
@@ -111,6 +115,9 @@ def publish(engine: Any) -> None:
     for each in (False, True):
         engine.publish("cars", pa.Table.from_pylist(cars).slice(1), each=each, rows=True)
         engine.publish("cars", [{**cars[0], "_op": "upsert"}, {"id": "b", "_op": "delete"}], each=each)
+        for algorithm in ("dense", "sparse"):
+            for rows in (cars, cars[:1], [{"id": "b", "_op": "delete"}, {**cars[1], "km": 0.5}]):
+                engine.messages("cars", rows, algorithm=algorithm, others="ignore")
         engine.publish("makers", [{"name": "x", "size": 1}, {"name": "y"}], each=each, rows=True)
         engine.publish("packets", pa.table({"size": [9.0, 1.0, 2.0, 2.0]}).slice(1), each=each, rows=True)
         flows = [{"size": size, "at": NOON + timedelta(seconds=20 * size)} for size in (2.0, 1.0, 4.0)]

@@ -1,4 +1,4 @@
-"""Events a second: Paint-Dense, and the two ways to tell subscribers one by one."""
+"""Events a second: Paint-Dense, Paint-Sparse, and the two ways to tell subscribers one by one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from benchmarks.range_parts.workloads import Table, draw, ranges
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.batch import PaintBatch, PaintCoalesce
 from tocsin.indexes.ranges.dense import PaintDense
+from tocsin.indexes.ranges.sparse import PaintSparse
 from tocsin.indexes.ranges.unicast import Receivers, Unicast, receiver_counts
 
 DENSE = "Paint-Dense"
+SPARSE = "Paint-Sparse"
 TILES = "unicast through tiles"
 LITERAL = "literal Unicast"
 EXACT = "exact Unicast"
@@ -76,7 +78,10 @@ def measure_speeds(k: int, rows: int, events: int, subscriptions: int, repeats: 
         literal = Unicast(k, *bounds, literal=True, capacity=1 << 16)
         exact = Unicast(k, *bounds, capacity=1 << 16)
         receivers = Receivers(literal.points)
+        aware = PaintSparse(k, capacity=1 << 16)
+        aware.points = literal.points
         few = min(events, max(200, 5_000 // k**2))
+        ways[SPARSE] = Way(aware, lambda batch: aware.apply(*batch), events)
         ways[TILES] = Way(painter, lambda batch: receivers.list(painter.apply(*batch)), events // 10)
         ways[LITERAL] = Way(literal, lambda batch: literal.apply(*batch), few)
         ways[EXACT] = Way(exact, lambda batch: exact.apply(*batch), few)

@@ -53,22 +53,30 @@ class Subscriber:
         self.space = space
         self._sign = -1.0 if descending or kind == "max" else 1.0
         self._held: dict[str, Entry] = {}
+        #: the number of the last row that the snapshot knows
+        self._seq: int | None = None
 
-    def start(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Begin anew from a snapshot of the table: rows with `key, x, y, born`. Cost: linear in the rows."""
+    def start(self, rows: Iterable[Mapping[str, Any]] | Any, *, seq: int | None = None) -> None:
+        """Begin anew from a snapshot: an Arrow table or a list of rows with `key, x, y, born, seq`.
+
+        For DISTINCT, the key is the value as text. Messages up to `seq`, which the rows say unless there are
+        none, are passed over from then on. Cost: linear in the rows.
+        """
         self._held.clear()
-        for row in rows:
-            x, y = _bounds(row["x"]), row["y"]
+        self._seq = seq
+        for row in rows.to_pylist() if hasattr(rows, "to_pylist") else rows:
+            self._seq = row.get("seq", seq) if seq is None else seq
+            x = _bounds(row["x"])
             is_inside = all(map(operator.le, self.lo, x)) and all(map(operator.le, x, self.hi))
-            if is_inside and y is not None and not (isinstance(y, float) and math.isnan(y)):
-                self._hold(_value_entry(y) if self.kind == "distinct" else _entry(row))
+            if is_inside and self._is_of_space(row) and (self.kind == "distinct" or _is_number(row["y"])):
+                self._hold(self._entry(row))
 
     def receives(self, message: Message) -> bool:
-        """Whether the message's rectangle holds this subscription. Cost: constant a dimension."""
-        if self.space is not None and message.get("space", self.space) != self.space:
-            return False
+        """Whether the message is news and its rectangle holds this subscription. Cost: constant."""
         return (
-            all(map(operator.le, self.lo, _bounds(message["inner_lo"])))
+            self._is_of_space(message)
+            and (self._seq is None or message.get("seq", self._seq + 1) > self._seq)
+            and all(map(operator.le, self.lo, _bounds(message["inner_lo"])))
             and all(map(operator.le, _bounds(message["inner_hi"]), self.hi))
             and all(map(_is_left, self._outer(message["outer_lo"]), self.lo))
             and all(map(_is_right, self._outer(message["outer_hi"]), self.hi))
@@ -103,13 +111,20 @@ class Subscriber:
         if message["gone"]:
             self._held.pop(message["key"], None)
         else:
-            self._hold(_entry(message))
+            self._hold(self._entry(message))
 
     def _hold(self, entry: Entry) -> None:
         """The protocol: what is held gets its new value, then the k best stay."""
         self._held[entry.key] = entry
         if self.kind != "distinct" and len(self._held) > self.k:
             del self._held[max(self._held.values(), key=self._rank).key]
+
+    def _is_of_space(self, row: Message) -> bool:
+        return self.space is None or row.get("space", self.space) == self.space
+
+    def _entry(self, row: Message) -> Entry:
+        """What a row or a message says; values have no insertion number."""
+        return Entry(row["key"], row["y"], 0 if self.kind == "distinct" else row["born"])
 
     def _outer(self, bound: Bound | None) -> tuple[float | None, ...]:
         """Outer bounds, one a dimension; None alone is none in each."""
@@ -119,14 +134,8 @@ class Subscriber:
         return self._sign * entry.y, entry.born
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
-    return Entry(row["key"], row["y"], row["born"])
-
-
-def _value_entry(value: Any) -> Entry:
-    """A value as DISTINCT names it; there is no -0.0."""
-    value = value + 0.0 if isinstance(value, float) else value
-    return Entry(str(value), value, 0)
+def _is_number(y: float | None) -> bool:
+    return y is not None and not math.isnan(y)
 
 
 def _bounds(bound: Bound) -> tuple[float, ...]:

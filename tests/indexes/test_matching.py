@@ -20,6 +20,8 @@ from tocsin.errors import RowError
 from tocsin.indexes.contract import MATCH, ChangeSet, Ints
 from tocsin.indexes.matching import (
     AccessIndex,
+    BEStarTree,
+    CountingIndex,
     Events,
     IdOrder,
     MatchScan,
@@ -83,13 +85,15 @@ def id_order(names: dict[int, str]) -> IdOrder:
 class MatchMachine(RuleBasedStateMachine):
     """Register, terminate and match in any order."""
 
-    def make(self) -> MatchScan | AccessIndex:
-        return MatchScan(capacity=2)
+    score = "sum"
+
+    def make(self) -> MatchScan | AccessIndex | BEStarTree | CountingIndex:
+        return MatchScan(capacity=2, score=self.score)
 
     def __init__(self) -> None:
         super().__init__()
         self.index = self.make()
-        self.oracle = Matching()
+        self.oracle = Matching(self.score)
         self.n_named = 0
 
     @rule(data=st.data(), slots=st.sets(SLOTS, max_size=3))

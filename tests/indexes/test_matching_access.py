@@ -49,7 +49,7 @@ class AccessMachine(MatchMachine):
     """As the scan's, with a tail of two, so that nearly everything is in parts."""
 
     def make(self) -> AccessIndex:
-        return AccessIndex(capacity=2, tail=2)
+        return AccessIndex(capacity=2, tail=2, score=self.score)
 
 
 AccessMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=15)

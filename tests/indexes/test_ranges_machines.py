@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.oracles import ranges as oracle
 from tests.oracles.ranges import Bounds, Change, Item, Row, Rows
 from tocsin.indexes.contract import ABSENT, OP_NAMES, ChangeSet, RowDelta
-from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKScan
+from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopKScan
 
 NAN = math.nan
 INF = math.inf
@@ -43,6 +43,8 @@ Answer: TypeAlias = list[Item] | tuple[int, float]
 class Subscription(NamedTuple):
     bounds: Bounds
     k: int
+    #: the a, b, c of a disk or a half-plane, where the index has these
+    region: tuple[float, ...] = ()
 
 
 class Entry(NamedTuple):
@@ -106,6 +108,7 @@ class RangesMachine(RuleBasedStateMachine):
     flood_size = 80
     index: Any
     is_value = False
+    regions: st.SearchStrategy[tuple[float, ...]] = st.just(())
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +157,7 @@ class RangesMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 99), side=st.integers(0, 1))
     def flood(self, seed: int, side: int) -> None:
-        """One step about many rows: more than are tested one by one, or summed between checkpoints."""
+        """One step about many rows: more than are tested one by one."""
         if side < len(self.dimensions):
             source = random.Random(seed)
             plan = [
@@ -235,10 +238,11 @@ class RangesMachine(RuleBasedStateMachine):
         free = [slot for slot in BOXES if slot not in self.subscriptions]
         n_dimensions = sum(self.dimensions)
         boxes = st.tuples(*(st.tuples(limits, limits) for _ in range(n_dimensions)))
-        drawn = data.draw(st.dictionaries(st.sampled_from(free), boxes)) if free else {}
+        areas = st.tuples(boxes, self.regions)
+        drawn = data.draw(st.dictionaries(st.sampled_from(free), areas)) if free else {}
         slots = list(drawn)
-        for slot, bounds in drawn.items():
-            self.subscriptions[slot] = Subscription(bounds, k)
+        for slot, (bounds, region) in drawn.items():
+            self.subscriptions[slot] = Subscription(bounds, k, region)
             self.held[slot] = self.answer(self.tables, self.subscriptions[slot])
         every = [self.subscriptions[slot].bounds for slot in slots]
         self.index.register(
@@ -251,6 +255,7 @@ class RangesMachine(RuleBasedStateMachine):
                     len(slots), n_dimensions
                 ),
                 "k": np.full(len(slots), k, np.int32),
+                "region": np.array([self.subscriptions[slot].region for slot in slots]).reshape(-1, 3),
             },
         )
 
@@ -317,8 +322,8 @@ class AggregateMachine(RangesMachine):
         self.function = function
         self.index = self.new_index()
 
-    def new_index(self) -> AggregateScan:
-        return AggregateScan(self.dimensions[0], function=self.function, capacity=2)
+    def new_index(self) -> RangeAggregate:
+        return RangeAggregate(self.dimensions[0], function=self.function, capacity=2)
 
     def answer(self, tables: Tables, subscription: Subscription) -> tuple[int, float]:
         return oracle.aggregate(tables[0], subscription.bounds, self.function)
@@ -333,8 +338,8 @@ class DistinctMachine(RangesMachine):
         self.extras = (CODES, (NAN if is_text else 0.0,))
         self.index = self.new_index()
 
-    def new_index(self) -> DistinctScan:
-        return DistinctScan(self.dimensions[0], capacity=2)
+    def new_index(self) -> RangeDistinct:
+        return RangeDistinct(self.dimensions[0], capacity=2)
 
     def completed(self, values: tuple[float, ...]) -> tuple[float, ...]:
         """A value goes with its code; the value of code 0 is -0.0."""
@@ -357,9 +362,9 @@ class JoinMachine(RangesMachine):
         self.dimensions = (left, right)
         self.index = self.new_index()
 
-    def new_index(self) -> JoinScan:
+    def new_index(self) -> RangeJoin:
         left, right = self.dimensions
-        return JoinScan(left, right, capacity=2)
+        return RangeJoin(left, right, capacity=2)
 
     def apply(self, delta: RowDelta, side: int) -> ChangeSet:
         changes: ChangeSet = self.index.apply(delta, side)

@@ -18,7 +18,7 @@ from tests.indexes.test_ranges_dense import (
     wanted,
 )
 from tests.oracles.ranges_messages import World
-from tocsin.indexes.ranges.minmax import BAD, GOOD, IGNORABLE, ExtremeMessages
+from tocsin.indexes.ranges.minmax import BAD, GOOD, IGNORABLE, ExtremeBatch, ExtremeMessages
 
 #: Risk and price-to-earning ratio of the paper's stocks t1 … t8, as its Figure 1 and its text give them.
 RISK = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 70.0, 70.0, 100.0])
@@ -81,3 +81,25 @@ def test_each_range_whose_answer_changes_hears_once(script: Script, one_by_one: 
             assert got == is_affected or (is_move and got >= is_affected)
             assert held(client) == wanted(world, lo, hi, 1)
     table.check_invariants()
+
+
+@given(scripts(max_size=20), st.sampled_from([1, 2, 4, 7]), st.booleans())
+def test_after_a_batch_each_range_whose_answer_changed_has_heard_once(
+    script: Script, size: int, descending: bool
+) -> None:
+    table, world, sign = ExtremeBatch(descending=descending, capacity=2), World(), -1.0 if descending else 1.0
+    kind = "max" if descending else "min"
+    clients = {(lo, hi): tocsin.Subscriber(lo, hi, kind=kind) for lo, hi in SUBSCRIPTIONS}
+    for begin in range(0, len(script), size):
+        batch = script[begin : begin + size]
+        turned = [(slot, x, sign * y, born) for slot, x, y, born in batch]
+        messages = messages_of(apply(table, turned), 0)
+        before = world.copy()
+        for row in batch:
+            world.put(*row)
+        for (lo, hi), client in clients.items():
+            is_affected = before.top(lo, hi, 1) != world.top(lo, hi, 1)
+            assert client.apply(messages) == is_affected
+            answer = [(slot, sign * y, born) for slot, y, born in wanted(world, lo, hi, 1)]
+            assert held(client) == answer
+        table.check_invariants()

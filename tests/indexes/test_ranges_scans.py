@@ -14,7 +14,7 @@ from tests.conftest import INTERPRETED
 from tests.indexes.test_ranges_machines import Entry, build_delta, read_changes
 from tests.oracles.ranges import Change, Row, aggregate, value_changes
 from tocsin.indexes.contract import ChangeSet
-from tocsin.indexes.ranges import AggregateScan, DistinctScan, JoinScan, TopKScan
+from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopKScan
 
 NAN = math.nan
 ONE = np.zeros(1, np.int32)
@@ -38,7 +38,7 @@ def changes_of(changes: ChangeSet) -> list[Change]:
 
 
 def test_a_later_row_of_the_same_value_is_no_change_until_the_first_is_gone() -> None:
-    index = AggregateScan(0, function="max", capacity=2)
+    index = RangeAggregate(0, function="max", capacity=2)
     index.register(ONE, everywhere(0))
     first, second = Row(0, (7.0,)), Row(1, (7.0,))
     assert changes_of(index.apply(step((3, None, first)))) == [("value", 3, -1, 7.0, 0)]
@@ -66,7 +66,7 @@ def test_a_touched_row_is_told_even_if_its_score_stays() -> None:
 
 
 def test_sums_do_not_drift() -> None:
-    index = AggregateScan(0, function="sum", capacity=2)
+    index = RangeAggregate(0, function="sum", capacity=2)
     index.register(ONE, everywhere(0))
     index.apply(step((0, None, Row(0, (0.1,)))))
     huge = Row(1, (1e308,))
@@ -77,9 +77,9 @@ def test_sums_do_not_drift() -> None:
 @pytest.mark.parametrize("function", ["sum", "avg"])
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_over_many_rows(function: str, seed: int) -> None:
-    """Enough rows and boxes for checkpoints, and values that cancel by three hundred decimal places."""
+    """Enough rows for several blocks, and values that cancel by three hundred decimal places."""
     source = random.Random(seed)
-    index = AggregateScan(1, function=function, capacity=2)
+    index = RangeAggregate(1, function=function, capacity=2)
     rows: dict[int, Row] = {}
     boxes = [sorted((source.uniform(-1, 11), source.uniform(-1, 11))) for _ in range(12)] + [[3.0, 2.0]]
     slots = np.arange(len(boxes), dtype=np.int32)
@@ -108,7 +108,7 @@ def test_sums_over_many_rows(function: str, seed: int) -> None:
 
 
 def test_a_value_goes_only_with_its_last_row() -> None:
-    index = DistinctScan(0, capacity=2)
+    index = RangeDistinct(0, capacity=2)
     index.register(ONE, everywhere(0))
     first, second = Row(0, (4.0, 0.5)), Row(1, (4.0, 0.5))
     assert changes_of(index.apply(step((0, None, first), (1, None, second)))) == [("enter", 4, -1, 0.5, 0)]
@@ -118,7 +118,7 @@ def test_a_value_goes_only_with_its_last_row() -> None:
 
 
 def test_null_joins_nothing() -> None:
-    index = JoinScan(0, 0, capacity=2)
+    index = RangeJoin(0, 0, capacity=2)
     index.register(ONE, everywhere(0))
     index.apply(step((0, None, Row(0, (NAN,)))), 0)
     assert not index.apply(step((0, None, Row(0, (NAN,)))), 1)
@@ -129,10 +129,10 @@ def test_null_joins_nothing() -> None:
     ("index", "words"),
     [
         (TopKScan(2, descending=True), "top-k scan, 2 dimensions, descending"),
-        (AggregateScan(1, function="min"), "min scan"),
-        (AggregateScan(1, function="avg"), "avg scan"),
-        (DistinctScan(1), "distinct scan"),
-        (JoinScan(1, 2), "1 + 2 dimensions"),
+        (RangeAggregate(1, function="min"), "min scan"),
+        (RangeAggregate(1, function="avg"), "range avg"),
+        (RangeDistinct(1), "range distinct"),
+        (RangeJoin(1, 2), "1 + 2 dimensions"),
     ],
 )
 def test_explains_itself(index: Any, words: str) -> None:
@@ -145,22 +145,22 @@ def test_kernels_have_one_signature() -> None:
     for dimensions in (0, 1, 2):
         for index in (
             TopKScan(dimensions, descending=True),
-            AggregateScan(dimensions, function="max"),
-            AggregateScan(dimensions, function="sum"),
-            DistinctScan(dimensions),
+            RangeAggregate(dimensions, function="max"),
+            RangeAggregate(dimensions, function="sum"),
+            RangeDistinct(dimensions),
         ):
-            width = dimensions + 1 + isinstance(index, DistinctScan)
+            width = dimensions + 1 + isinstance(index, RangeDistinct)
             index.register(ONE, everywhere(dimensions))
             index.apply(step((0, None, Row(0, (0.0,) * width))))
             slots = ONE.copy()
             slots.flags.writeable = False
             index.result(slots)
-        join = JoinScan(dimensions, 0)
+        join = RangeJoin(dimensions, 0)
         join.register(ONE, everywhere(dimensions))
         join.apply(step((0, None, Row(0, (0.0,) * (dimensions + 1)))), 0)
         join.apply(step((0, None, Row(0, (0.0,)))), 1)
         join.result(ONE)
-        restored = JoinScan(dimensions, 0)
+        restored = RangeJoin(dimensions, 0)
         restored.restore(join.arrays())
         restored.result(ONE)
     for module, names in {

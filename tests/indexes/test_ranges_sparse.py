@@ -159,10 +159,10 @@ def test_many_subscriptions_hear_what_dense_tells_them(k: int) -> None:
             slots, bounds = slots[1::2], bounds[1::2]
         row = random.integers(0, n_rows, 1).astype(np.int32)
         event = (row, x[row], random.integers(0, 30, 1) / 30.0, row.astype(np.int64))
-        told = [painter.apply(*event).copy() for painter in (sparse, dense)]
+        told = [painter.apply(*event).copy() for painter in (sparse, dense, local)]
         assert len(told[0].note) <= len(told[1].note)
         # A tile that is not snapped is joined where it would be if it were.
-        assert len(told[0].note) == len(local.apply(*event).note)
+        assert len(told[0].note) == len(told[2].note)
         heard = []
         for messages in told:
             reached: dict[int, list[int]] = {}
@@ -177,7 +177,7 @@ def test_many_subscriptions_hear_what_dense_tells_them(k: int) -> None:
                     reached.setdefault(slot, []).append(row_told)
                 assert inside.any() or messages is told[1]
             heard.append(reached)
-        assert heard[0] == heard[1]
+        assert heard[0] == heard[1] == heard[2]
     assert sparse.n_exposed <= dense.n_exposed
     assert sparse.n_snaps >= n_events
     assert not math.isnan(sparse.n_searches)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.oracles.members import Row, State, delta_of
-from tocsin.indexes.contract import LEAVE, Bools
+from tocsin.indexes.contract import LEAVE, Bools, RowIndex
 from tocsin.indexes.matching import (
     AccessIndex,
     AdaptiveMatching,
@@ -26,21 +26,22 @@ from tocsin.indexes.matching import (
     events_from_rows,
 )
 from tocsin.indexes.ranges import (
-    AggregateScan,
-    DistinctScan,
     ExtremeRange,
-    JoinScan,
+    RangeAggregate,
+    RangeDistinct,
+    RangeJoin,
     RangeTopK,
     TopKRange,
     TopKScan,
 )
+from tocsin.indexes.ranges.bounds import TREES, Trees
 from tocsin.indexes.shared.members import Members
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.programs import program
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
-from tocsin.indexes.windows import PreferenceScan
+from tocsin.indexes.windows import AdaptivePreference, PreferenceScan, PreferenceViews
 
 #: A capacity to an empty index. Rooms differ in what `register` and `apply` take.
 Make: TypeAlias = Callable[[int], Any]
@@ -144,6 +145,7 @@ class RowWorkload(Workload):
             "theta": np.array([float(random.randint(-1, 2)) for _ in range(count * self.n_theta)]).reshape(
                 count, self.n_theta
             ),
+            "region": numbers(count, 3),
             "score_lo": np.minimum(numbers(count), 0.0),
             "score_hi": np.maximum(numbers(count), 1.0),
         }
@@ -314,6 +316,9 @@ def _code(random: Random) -> tuple[float, ...]:
     return code, -10.0 * code
 
 
+#: Trees over boxes from two of them on, with one a leaf and two in the tail.
+TINY = Trees(many=2, leaf=1, tail=2)
+
 _SUM = program([("column", 0), ("theta", 0), ("multiply", 0), ("column", 1), ("add", 0)])
 
 
@@ -321,17 +326,27 @@ def _two_columns(random: Random) -> tuple[float, ...]:
     return random.choice(NUMBERS), random.choice(NUMBERS)
 
 
-def _aggregate(function: str, dimensions: int) -> RowWorkload:
-    def make(capacity: int) -> AggregateScan:
-        return AggregateScan(dimensions, function=function, capacity=capacity)
-
-    return RowWorkload(make, ONE_VALUE, (dimensions,))
+def _three_columns(random: Random) -> tuple[float, ...]:
+    return (*_two_columns(random), random.choice(NUMBERS))
 
 
-def _preference(*, newest_first: bool, descending: bool, dimensions: int) -> RowWorkload:
-    def make(capacity: int) -> PreferenceScan:
-        return PreferenceScan(
-            dimensions, _SUM, descending=descending, newest_first=newest_first, capacity=capacity
+def _aggregate(
+    function: str, dimensions: int, trees: Trees = TREES, region: str | None = None
+) -> RowWorkload:
+    def make(capacity: int) -> RangeAggregate:
+        return RangeAggregate(dimensions, function=function, region=region, capacity=capacity, trees=trees)
+
+    if region is None:
+        return RowWorkload(make, ONE_VALUE, (dimensions,))
+    return RowWorkload(make, ONE_VALUE, (dimensions,), _three_columns)
+
+
+def _preference(
+    kind: Callable[..., RowIndex], *, newest_first: bool, descending: bool, dimensions: int, **more: int
+) -> RowWorkload:
+    def make(capacity: int) -> RowIndex:
+        return kind(
+            dimensions, _SUM, descending=descending, newest_first=newest_first, capacity=capacity, **more
         )
 
     return RowWorkload(make, BY_RANK, (dimensions,), _two_columns, n_theta=1)
@@ -352,14 +367,43 @@ WORKLOADS: dict[str, Workload] = {
     "min by scan or tiles": RowWorkload(
         lambda capacity: ExtremeRange(descending=False, capacity=capacity, many=2), ONE_VALUE
     ),
+    "top-k of boxes by tree": RowWorkload(
+        lambda capacity: TopKScan(2, descending=False, capacity=capacity, trees=TINY), BY_RANK, (2,)
+    ),
     "min": _aggregate("min", 1),
+    "max by tree": _aggregate("max", 2, TINY),
+    "count by tree": _aggregate("count", 1, TINY),
+    "sum by tree": _aggregate("sum", 1, TINY),
+    "avg of boxes by tree": _aggregate("avg", 2, TINY),
     "max": _aggregate("max", 2),
     "count": _aggregate("count", 1),
     "sum": _aggregate("sum", 2),
     "avg": _aggregate("avg", 0),
-    "distinct": RowWorkload(lambda capacity: DistinctScan(1, capacity=capacity), BY_CODE, extra=_code),
+    "distinct": RowWorkload(lambda capacity: RangeDistinct(1, capacity=capacity), BY_CODE, extra=_code),
+    "distinct by tree": RowWorkload(
+        lambda capacity: RangeDistinct(2, capacity=capacity, trees=TINY), BY_CODE, (2,), extra=_code
+    ),
+    "top-k of disks": RowWorkload(
+        lambda capacity: TopKScan(1, region="disk", descending=True, capacity=capacity),
+        BY_RANK,
+        extra=_three_columns,
+    ),
+    "top-k of half-planes by tree": RowWorkload(
+        lambda capacity: TopKScan(0, region="half-plane", descending=False, capacity=capacity, trees=TINY),
+        BY_RANK,
+        (0,),
+        _three_columns,
+    ),
+    "max of half-planes": _aggregate("max", 1, TREES, "half-plane"),
+    "sum of disks by tree": _aggregate("sum", 0, TINY, "disk"),
+    "distinct of disks by tree": RowWorkload(
+        lambda capacity: RangeDistinct(0, capacity=capacity, region="disk", trees=TINY),
+        BY_CODE,
+        (0,),
+        lambda random: (*_two_columns(random), *_code(random)),
+    ),
     "join": RowWorkload(
-        lambda capacity: JoinScan(1, 1, capacity=capacity),
+        lambda capacity: RangeJoin(1, 1, capacity=capacity),
         BY_AGE,
         (1, 1),
         lambda random: (random.choice((-0.0, 0.0, 1.0, NAN)),),
@@ -368,8 +412,16 @@ WORKLOADS: dict[str, Workload] = {
     "score threshold": RowWorkload(
         lambda capacity: Members(1, _SUM, capacity), BY_AGE, extra=_two_columns, n_theta=1
     ),
-    "preference, newest first": _preference(newest_first=True, descending=True, dimensions=0),
-    "preference, oldest first": _preference(newest_first=False, descending=False, dimensions=1),
+    "preference, newest first": _preference(PreferenceScan, newest_first=True, descending=True, dimensions=0),
+    "preference, oldest first": _preference(
+        PreferenceScan, newest_first=False, descending=False, dimensions=1
+    ),
+    "preference by views": _preference(
+        PreferenceViews, newest_first=True, descending=True, dimensions=1, cells=8
+    ),
+    "preference by scan or views": _preference(
+        AdaptivePreference, newest_first=False, descending=False, dimensions=0, many=4
+    ),
     "threshold scan": ThresholdWorkload(lambda capacity: ThresholdScan(1, 1, capacity)),
     "threshold scan 2-d": ThresholdWorkload(lambda capacity: ThresholdScan(2, 100, capacity), 2),
     "lazy thresholds": ThresholdWorkload(lambda capacity: LazyThresholds(1, 1, capacity)),

@@ -21,6 +21,7 @@ from tocsin.language import (
     Parameter,
     Plan,
     Predicate,
+    Region,
     Score,
     Selected,
     parameters,
@@ -83,6 +84,12 @@ def _text(value: object) -> str:
             return f"{source}.{column} as {name}"
         case Dimension(source, column, kind, lows, highs):
             return f"{source}.{column} {kind.name}{_bounds(lows, highs)}"
+        case Region(kind, source, columns, operands, signs, bound, is_low):
+            terms = [
+                f"{'-' if sign < 0 else ''}{_text(operand)} {source}.{column}"
+                for sign, operand, column in zip(signs, operands, columns, strict=True)
+            ]
+            return f"{kind} {', '.join(terms)}{_bounds((bound,) * is_low, (bound,) * (not is_low))}"
         case Score(expression, columns, directions):
             follows = ", ".join(f"{a} {_direction(b)}" for a, b in zip(columns, directions, strict=True))
             return f"{expression} ({follows})"

@@ -17,6 +17,7 @@ from tocsin.language.expressions import (
 from tocsin.language.statement import (
     AggregateCall,
     Condition,
+    Distance,
     Having,
     Identifier,
     Item,
@@ -74,10 +75,12 @@ aggregates = st.one_of(
     st.just(AggregateCall("COUNT", None)),
 )
 sources = st.builds(Source, names.map(Identifier), aliases)
+centers = constants | parameters
+distances = st.builds(Distance, st.tuples(columns, columns), st.tuples(centers, centers))
 conditions = st.one_of(
     st.builds(
         lambda subject, operator, operand, weight: Condition(subject, operator, (operand,), weight),
-        columns | scores,
+        columns | scores | distances,
         st.sampled_from(["<", "<=", "=", "<>", ">=", ">"]),
         values,
         st.none() | constants | parameters,

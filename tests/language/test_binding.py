@@ -52,6 +52,37 @@ def test_a_bound_range_holds_what_the_conditions_say(conditions: list[tuple[str,
         assert str(edge) != "-0.0"
 
 
+@given(
+    operator=st.sampled_from(["<", "<=", ">=", ">"]),
+    minus=st.booleans(),
+    numbers=st.tuples(*(st.sampled_from([*EDGES, 0.1, 3.0]) for _ in range(5))),
+)
+def test_a_bound_half_plane_holds_what_the_condition_says(
+    operator: str, minus: bool, numbers: tuple[float, ...]
+) -> None:
+    a, b, c, x, z = numbers
+    sql = f"SELECT MIN(per) FROM stocks WHERE :a * risk {'-' if minus else '+'} per * :b {operator} :c"
+    (region,) = bound(sql, a=[a], b=[b], c=[c])["region"].tolist()
+    expected = satisfied(a * x - z * b if minus else a * x + z * b, operator, c)
+    assert (region[0] * x + region[1] * z <= region[2]) == expected
+    assert "-0.0" not in map(str, region)
+
+
+def test_a_bound_disk() -> None:
+    sql = "SELECT COUNT(*) FROM stocks WHERE DISTANCE(risk, per, :a, -2) {} :r"
+    given_numbers = {"a": [1.0, -0.0], "r": [0.5, -INF]}
+    assert bound(sql.format("<="), **given_numbers)["region"].tolist() == [
+        [1.0, -2.0, 0.5],
+        [0.0, -2.0, -INF],
+    ]
+    below = math.nextafter(0.5, 0.0)
+    assert bound(sql.format("<"), **given_numbers)["region"].tolist() == [
+        [1.0, -2.0, below],
+        [0.0, 0.0, -1.0],
+    ]
+    assert "parameter :r is NaN" in fails(sql.format("<"), a=[1.0], r=[math.nan])
+
+
 def test_strict_bounds_at_infinity_stay_empty() -> None:
     arrays = bound("SELECT symbol FROM stocks WHERE risk > :a AND per < :b", a=[INF], b=[-INF])
     assert arrays["lo"].tolist() == [[INF, INF]]

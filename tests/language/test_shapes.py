@@ -39,6 +39,16 @@ FAMILIES = [
     ["SELECT COUNT(*) FROM stocks"],
     ["SELECT COUNT(per) FROM stocks"],
     ["SELECT DISTINCT per FROM stocks"],
+    [
+        "SELECT MIN(per) FROM stocks WHERE DISTANCE(risk, per, 1, 2) <= 3",
+        "SELECT MIN(per) FROM stocks WHERE DISTANCE(risk, per, :a, 2) < :r",
+    ],
+    ["SELECT MIN(per) FROM stocks WHERE DISTANCE(per, risk, 1, 2) <= 3"],
+    [
+        "SELECT MIN(per) FROM stocks WHERE risk + per <= 3",
+        "SELECT MIN(per) FROM stocks WHERE 2 * risk - :b * per > :c",
+    ],
+    ["SELECT MIN(per) FROM stocks WHERE risk + per <= 3 AND risk < 2"],
     ["SELECT per FROM stocks"],
     ["SELECT per FROM stocks WHERE per + risk > 3", "SELECT per FROM stocks WHERE per + risk > :t"],
     ["SELECT per FROM stocks WHERE per + risk >= 3"],

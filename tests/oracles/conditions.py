@@ -61,6 +61,32 @@ class Condition:
         return satisfies(row.get(self.column), self.operator, [value_of(each) for each in self.operands])
 
 
+@dataclass(frozen=True)
+class Region:
+    """`DISTANCE(x, z, a, b) operator c` or `a * x + b * z operator c`; the operands are a, b, c."""
+
+    is_disk: bool
+    columns: tuple[str, str]
+    operator: str
+    operands: tuple[Operand, Operand, Operand]
+
+    def sql(self) -> str:
+        (x, z), (a, b, c) = self.columns, map(literal, self.operands)
+        subject = f"DISTANCE({x}, {z}, {a}, {b})" if self.is_disk else f"{a} * {x} + {b} * {z}"
+        return f"{subject} {self.operator} {c}"
+
+    def holds(self, row: Row) -> bool:
+        """Whether the row's point satisfies the condition, in doubles."""
+        values = [number(row.get(column)) for column in self.columns]
+        if None in values:
+            return False
+        x, z = (float(value) for value in values if value is not None)
+        a, b, c = (float(value) for each in self.operands if (value := number(value_of(each))) is not None)
+        left = math.sqrt((x - a) * (x - a) + (z - b) * (z - b)) if self.is_disk else a * x + b * z
+        rights: list[Scalar] = [c]
+        return not math.isnan(left) and _test(self.operator, left, rights)
+
+
 def comparison(name: str, operator: str, operands: tuple[Operand, ...]) -> str:
     if operator == "BETWEEN":
         return f"{name} BETWEEN {literal(operands[0])} AND {literal(operands[1])}"

@@ -58,10 +58,24 @@ def _some_number(operator: str, operands: tuple[float, ...], low: float, high: f
     return answers[operator]
 
 
-class Matching:
-    """All subscriptions by slot, each with its id."""
+def score_of(score: str, terms: list[float]) -> float:
+    """Terms in their order; nothing has the score 0, and the product 1."""
+    total = 1.0 if score == "product" else 0.0
+    for number, term in enumerate(terms):
+        if score == "sum":
+            total += term
+        elif score == "product":
+            total *= term
+        elif number == 0 or (term > total if score == "max" else term < total):
+            total = term
+    return total
 
-    def __init__(self) -> None:
+
+class Matching:
+    """All subscriptions by slot, each with its id; scores are sums, or another function of weights."""
+
+    def __init__(self, score: str = "sum") -> None:
+        self.score = score
         self.by_slot: dict[int, tuple[str, list[Predicate]]] = {}
 
     def register(self, slot: int, name: str, predicates: list[Predicate]) -> None:
@@ -81,10 +95,8 @@ class Matching:
                     event.get(attribute) is not None and is_satisfied(operator, operands, event[attribute])
                     for attribute, operator, operands, _ in predicates
                 ):
-                    score = 0.0
-                    for attribute, _, _, weight in predicates:
-                        score += weight * weights.get(attribute, 1.0)
-                    matches.append((slot, score))
+                    terms = [weight * weights.get(name, 1.0) for name, _, _, weight in predicates]
+                    matches.append((slot, score_of(self.score, terms)))
             if top is None:
                 found += [(position, slot, score, 0) for slot, score in matches]
             else:

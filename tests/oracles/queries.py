@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 from tests.oracles.conditions import (
     Condition,
     Operand,
+    Region,
     Score,
     literal,
     params_of,
@@ -68,11 +69,11 @@ def where(conditions: Sequence[str]) -> str:
     return " WHERE " + " AND ".join(conditions) if conditions else ""
 
 
-def box_params(box: tuple[Condition, ...]) -> dict[str, Scalar]:
+def box_params(box: Sequence[Condition | Region]) -> dict[str, Scalar]:
     return params_of(operand for condition in box for operand in condition.operands)
 
 
-def inside(box: tuple[Condition, ...], row: Row) -> bool:
+def inside(box: Sequence[Condition | Region], row: Row) -> bool:
     return all(condition.holds(row) for condition in box)
 
 
@@ -86,7 +87,7 @@ class TopK:
 
     source: str
     select: tuple[str, ...]
-    box: tuple[Condition, ...]
+    box: tuple[Condition | Region, ...]
     score: Score
     descending: bool
     k: Operand
@@ -188,7 +189,7 @@ class Distinct:
 
     source: str
     column: str
-    box: tuple[Condition, ...]
+    box: tuple[Condition | Region, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -221,7 +222,7 @@ class Aggregate:
     source: str
     function: str
     column: str | None
-    box: tuple[Condition, ...]
+    box: tuple[Condition | Region, ...]
     name: str = "answer"
 
     @property

@@ -12,6 +12,7 @@ from tocsin.engine.streams import Stream
 from tocsin.engine.tables import Table
 from tocsin.engine.windows import Window
 from tocsin.errors import DeclarationError
+from tocsin.indexes.matching import SCORES
 from tocsin.language import SourceSchema
 from tocsin.types import ColumnType
 
@@ -29,6 +30,8 @@ class Declaration:
     window: str | None = None
     time: str | None = None
     delay: str | None = None
+    #: how the weights of predicates make a match's score; None is a sum
+    score: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For the file that `save` writes."""
@@ -39,6 +42,8 @@ class Declaration:
         if not isinstance(self.name, str) or not self.name:
             raise DeclarationError(f"a {self.kind} needs a name, not {self.name!r}")
         types = self._types()
+        if self.score is not None and (self.kind == "table" or self.window is not None):
+            raise DeclarationError(f"{self.kind} {self.name!r}: score= goes with a stream without a window")
         if self.key is not None and types is not None and self.key not in types:
             raise DeclarationError(
                 f"{self.kind} {self.name!r}: the key {self.key!r} is not among its columns"
@@ -50,8 +55,17 @@ class Declaration:
         if self.window is None:
             if self.time is not None or self.delay is not None:
                 raise DeclarationError(f"stream {self.name!r}: time and delay go with a window")
-            return Stream(SourceSchema(self.name, "stream", types, self.key, windowed=False))
+            return Stream(SourceSchema(self.name, "stream", types, self.key, windowed=False), self._score())
         return self._window(types)
+
+    def _score(self) -> str:
+        if self.score is None:
+            return "sum"
+        if self.score not in SCORES:
+            raise DeclarationError(
+                f"stream {self.name!r}: score= is one of {', '.join(SCORES)}, not {self.score!r}"
+            )
+        return self.score
 
     def _window(self, types: dict[str, ColumnType] | None) -> Window:
         assert self.window is not None

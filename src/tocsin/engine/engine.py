@@ -15,8 +15,10 @@ from tocsin.engine.catalog import Declaration
 from tocsin.engine.changes import changes_table
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.durations import microseconds
+from tocsin.engine.forms import form_of
 from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
 from tocsin.engine.intake import OP, as_columns, cast_column, read_batch, refuse_nulls
+from tocsin.engine.messenger import Messenger, Survey
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
 from tocsin.engine.tables import Table
@@ -48,6 +50,7 @@ class Engine:
         self._statement_of_group: dict[int, str] = {}
         self._next_group = 0
         self._plans: dict[str, tuple[Plan, str]] = {}
+        self._messenger = Messenger()
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -75,13 +78,15 @@ class Engine:
         window: str | None = None,
         time: str | None = None,
         delay: str | None = None,
+        score: str | None = None,
     ) -> None:
         """Declare a stream. Without `columns`, rows are sparse and have any attribute.
 
         `window` is `"1000 rows"`, or `"5 minutes"` with `time` naming a timestamp column; `delay`
-        holds rows back for so long and applies them in time order.
+        holds rows back for so long and applies them in time order. `score` is what the weights of a match
+        come to: their `"sum"`, if nothing is said, `"max"`, `"min"` or `"product"`.
         """
-        self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay))
+        self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay, score))
 
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
@@ -194,6 +199,70 @@ class Engine:
         delta = source.apply(batch.rows, np.ones(len(given), np.bool_), each=each)
         return self._tell_rows(source, delta, rows)
 
+    def create_space(self, sql: str, /, **params: Any) -> str:
+        """Have `messages` tell of a statement, whether or not anybody subscribes to it; the space's name.
+
+        The statement ranks one column of a table or tells its values, and its subscribers differ in one
+        range. `params` are those of its parameters that are the same for all of them. Cost: reading the
+        table.
+        """
+        made, _ = self._plan(sql)
+        form = form_of(made, {name: _scalar_column(name, value) for name, value in params.items()})
+        self._messenger.create(form, self._table(form.source))
+        return str(form)
+
+    def spaces(self, name: str) -> list[dict[str, Any]]:
+        """The spaces of a table: those created, and those that subscriptions are in.
+
+        Each is what a `Subscriber` takes, apart from its own range: `space, kind, k, descending`.
+        """
+        survey = self._survey(self._table(name))
+        return [form.describe() for form in self._messenger.forms(name, survey)]
+
+    def messages(
+        self,
+        name: str,
+        data: Any,
+        /,
+        *,
+        algorithm: str = "dense",
+        epsilon: float = 0.0,
+        others: str = "refuse",
+    ) -> pa.Table:
+        """Publish rows to a table; instead of changes, the messages that describe whom they concern.
+
+        `algorithm` is `dense`, which needs no subscriptions, or `sparse`, which fits the messages to those
+        there are. An `epsilon` up to 1 makes fewer messages, some of them in vain. A subscription that no
+        message can describe is refused; `others="ignore"` keeps it exact without telling of it.
+        """
+        table = self._table(name)
+        survey = self._survey(table)
+        forms = self._messenger.forms(name, survey)
+        self._messenger.check(forms, survey, algorithm, epsilon, others)
+        assert table.schema.columns is not None
+        batch = read_batch(data, table.schema.columns, source=name, key=table.schema.key, extra=OP)
+        is_sparse = algorithm == "sparse"
+        self._messenger.adopt(table, forms, survey, is_sparse=is_sparse)
+        delta = table.apply(batch.rows, batch.deletes, each=False)
+        told = self._messenger.tell(forms, delta, is_sparse=is_sparse, epsilon=float(epsilon))
+        for _, group in self._groups_of(name):
+            cast(RowGroup, group).follow(name, delta)
+            group.finish()
+        table.finish()
+        return told
+
+    def snapshot(self, name: str, space: str) -> pa.Table:
+        """What a subscriber of a space starts from: `space, key, x, y, born, seq`. Cost: linear in the table.
+
+        Of the messages, those with a larger `seq` come after it.
+        """
+        table = self._table(name)
+        forms = {str(form): form for form in self._messenger.forms(name, self._survey(table))}
+        if space not in forms:
+            known = ", ".join(map(repr, forms)) or "none"
+            raise ParameterError(f"{name!r} has no space {space!r}; it has {known}")
+        return self._messenger.snapshot(forms[space], table)
+
     def advance(self, name: str, time: Any, *, rows: bool = False) -> pa.Table:
         """Time has moved on to `time`: rows held back are applied, old ones expire; the changes.
 
@@ -294,6 +363,20 @@ class Engine:
             raise UnknownSource(f"there is no table or stream {name!r}{hint}")
         return self._sources[name]
 
+    def _table(self, name: str) -> Table:
+        source = self._source(name)
+        if not isinstance(source, Table):
+            raise ParameterError(f"messages describe the rows of a table; {source.schema.describe()}")
+        return source
+
+    def _survey(self, table: Table) -> Survey:
+        name = table.schema.name
+        groups = [
+            (self._statement_of_group[number], cast(RowGroup, group))
+            for number, group in self._groups_of(name)
+        ]
+        return self._messenger.survey(name, groups, self._registry.version)
+
     def _plan(self, sql: str) -> tuple[Plan, str]:
         if sql not in self._plans:
             made = plan(parse(sql), {name: source.schema for name, source in self._sources.items()})
@@ -359,6 +442,7 @@ class Engine:
         table = changes_table(told, delta.seq, self._registry.ids, with_rows=with_rows)
         for group in groups:
             group.finish()
+        self._messenger.follow(name, delta)
         source.finish()
         return table
 
@@ -383,6 +467,7 @@ class Engine:
             "sources": [declaration.as_dict() for declaration in self._declarations.values()],
             "groups": [[number, self._statement_of_group[number]] for number in self._groups],
             "next_group": self._next_group,
+            "spaces": self._messenger.manifest(),
         }
 
     def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -391,6 +476,7 @@ class Engine:
             yield from saving.prefixed(f"source/{place}", source.arrays())
         for number, group in self._groups.items():
             yield from saving.prefixed(f"group/{number}", group.arrays())
+        yield from self._messenger.arrays()
 
     def _restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
         for place, declared in enumerate(manifest["sources"]):
@@ -406,6 +492,8 @@ class Engine:
             self._group_of_shape[key] = number
             self._statement_of_group[number] = sql
         self._next_group = manifest["next_group"]
+        tables = {name: source for name, source in self._sources.items() if isinstance(source, Table)}
+        self._messenger.restore(manifest["spaces"], arrays, tables)
 
 
 def _copied(columns: Mapping[str, str] | None) -> dict[str, str] | None:

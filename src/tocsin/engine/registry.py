@@ -26,6 +26,8 @@ class Registry:
         #: int32 by slot: the subscription's slot in its group
         self.local: Ints = np.empty(16, np.int32)
         self._next_id = 0
+        #: grows with every change of who is there
+        self.version = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,6 +70,7 @@ class Registry:
 
     def add(self, ids: pa.Array) -> Ints:
         """Slots for new, distinct ids."""
+        self.version += 1
         slots, _ = self.ids.add(ids)
         self.group = grown(self.group, self.ids.top)
         self.local = grown(self.local, self.ids.top)
@@ -75,6 +78,7 @@ class Registry:
 
     def remove(self, slots: Ints) -> None:
         """Free the ids of distinct slots."""
+        self.version += 1
         self.ids.remove(slots)
 
     def arrays(self) -> Arrays:

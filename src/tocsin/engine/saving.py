@@ -21,7 +21,7 @@ from tocsin.errors import StateError
 from tocsin.indexes.contract import Arrays
 
 #: Grows when a file of the version before can no longer be read.
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = b"tocsin"
 
 

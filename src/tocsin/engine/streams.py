@@ -20,8 +20,10 @@ from tocsin.language import Selected, SourceSchema
 class Stream:
     """A stream's declaration and how many rows it has had."""
 
-    def __init__(self, schema: SourceSchema) -> None:
+    def __init__(self, schema: SourceSchema, score: str = "sum") -> None:
         self.schema = schema
+        #: what the weights of a match come to
+        self.score = score
         self.next_number = 0
         self.late = 0
         self.weightless = 0

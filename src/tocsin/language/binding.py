@@ -11,8 +11,19 @@ from numpy.typing import NDArray
 from tocsin.errors import ParameterError
 from tocsin.language.expressions import Expression, Parameter, lift
 from tocsin.language.parameter_columns import ParameterColumns
-from tocsin.language.plans import Bound, Dimension, Match, Operand, Plan, Predicate, Rows, Threshold, TopK
-from tocsin.language.shapes import box_of, parameters
+from tocsin.language.plans import (
+    Bound,
+    Dimension,
+    Match,
+    Operand,
+    Plan,
+    Predicate,
+    Region,
+    Rows,
+    Threshold,
+    TopK,
+)
+from tocsin.language.shapes import box_of, parameters, region_of
 from tocsin.language.taus import scale_of
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -39,11 +50,16 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
 
     * TopK: `k` int32 (count,), `theta` float64 (count, operands of the lifted score);
     * Rows with a score: `theta`, `score_lo` and `score_hi` float64 (count,);
-    * Threshold: `tau` int64 (count,), scaled by `scale(plan)`.
+    * Threshold: `tau` int64 (count,), scaled by `scale(plan)`;
+    * with a region: `region` float64 (count, 3), the a, b, c of `DISTANCE(x, z, a, b) <= c` or
+      `a*x + b*z <= c`.
     """
     values = ParameterColumns(parameters(plan), columns, count)
     lo, hi = _ranges(values, box_of(plan))
     bound: dict[str, np.ndarray] = {"lo": lo, "hi": hi}
+    region = region_of(plan)
+    if region is not None:
+        bound["region"] = _regions(values, region)
     match plan:
         case TopK():
             bound["k"] = values.counts(plan.limit)
@@ -90,6 +106,23 @@ def _range(
     lo[impossible], hi[impossible] = np.inf, -np.inf
     # The double after the smallest negative one is -0.0.
     return lo + 0.0, hi + 0.0
+
+
+def _regions(values: ParameterColumns, region: Region) -> Floats:
+    """`>=` is `<=` with all signs turned, which rounding follows; `< c` is `<=` the double before c."""
+    turn = -1.0 if region.is_low else 1.0
+    numbers = np.empty((values.count, 3))
+    for place, (operand, sign) in enumerate(zip(region.operands, region.signs, strict=True)):
+        numbers[:, place] = values.numbers(operand) * (turn * sign)
+    edge = values.numbers(region.bound.operand) * turn
+    impossible = np.zeros(values.count, np.bool_)
+    if region.bound.strict:
+        impossible = edge == -np.inf
+        with np.errstate(all="ignore"):
+            edge = np.nextafter(edge, -np.inf)
+    numbers[:, 2] = edge
+    numbers[impossible] = 0.0, 0.0, -1.0
+    return numbers + 0.0
 
 
 def _theta(values: ParameterColumns, expression: Expression) -> Floats:

@@ -9,7 +9,7 @@ from sqlglot import TokenType, exp
 
 from tocsin.language.expressions import Binary, Column, Constant, Expression, Parameter, columns_of
 from tocsin.language.operands import only, read_column, read_expression, read_value, unwrapped
-from tocsin.language.statement import AggregateCall, Condition, Text, Time, Truth, Value
+from tocsin.language.statement import AggregateCall, Condition, Distance, Text, Time, Truth, Value
 from tocsin.language.syntax import SyntaxTree
 
 AGGREGATES = (exp.Min, exp.Max, exp.Count, exp.Sum, exp.Avg)
@@ -18,6 +18,8 @@ CONDITIONS = (
     "WHERE takes conditions joined by AND: x BETWEEN 1 AND 2, x < 3 (or <=, =, >=, >), "
     "and over streams without a window also <>, IN, NOT IN."
 )
+
+DISTANCES = "Write DISTANCE(x, z, :a, :b) <= :r: two columns, the center of the disk, and its radius."
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.LT: "<",
@@ -108,6 +110,10 @@ def _comparison(tree: SyntaxTree, left: exp.Expr, operator: str, right: exp.Expr
         operator, left, right = _FLIPPED[operator], right, left
     if isinstance(first, Constant | Parameter | Text | Truth | Time):
         tree.refuse(tree.span(left, right), "there is no column in this condition", CONDITIONS)
+    if isinstance(first, Distance) or isinstance(second, Distance):
+        if isinstance(first, Distance) and isinstance(second, Constant | Parameter | Text | Truth | Time):
+            return Condition(first, operator, (second,))
+        tree.refuse(tree.span(left, right), "a distance is compared with one number or :parameter", DISTANCES)
     if not columns_of(first):
         tree.refuse(
             left, "a column is compared with one number or :parameter, not with arithmetic", CONDITIONS
@@ -121,17 +127,38 @@ def _comparison(tree: SyntaxTree, left: exp.Expr, operator: str, right: exp.Expr
     tree.refuse(right, "a column is compared with one number or :parameter, not with arithmetic", CONDITIONS)
 
 
-def _side(tree: SyntaxTree, node: exp.Expr) -> Expression | Value:
+def _side(tree: SyntaxTree, node: exp.Expr) -> Expression | Distance | Value:
     value = None if isinstance(node, exp.Column) else read_value(tree, node)
     return _subject(tree, node) if value is None else value
 
 
-def _subject(tree: SyntaxTree, node: exp.Expr) -> Expression:
+def _subject(tree: SyntaxTree, node: exp.Expr) -> Expression | Distance:
     node = unwrapped(node)
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "DISTANCE":
+        return _distance(tree, node)
     if isinstance(node, AGGREGATES):
         hint = "Aggregates stand in the SELECT list, and in HAVING SUM(w) >= tau."
         tree.refuse(node, "an aggregate cannot stand in WHERE", hint)
     return read_expression(tree, node)
+
+
+def _distance(tree: SyntaxTree, node: exp.Anonymous) -> Distance:
+    if len(node.expressions) != 4:
+        tree.refuse(node, "DISTANCE takes two columns and two numbers", DISTANCES)
+    arguments = [unwrapped(argument) for argument in node.expressions]
+    for argument in arguments[:2]:
+        if not isinstance(argument, exp.Column) or isinstance(argument.this, exp.Star):
+            tree.refuse(argument, "DISTANCE starts with two columns", DISTANCES)
+    x, z = (read_column(tree, argument) for argument in arguments[:2])
+    a, b = (_number(tree, argument) for argument in arguments[2:])
+    return Distance((x, z), (a, b), tree.span(node))
+
+
+def _number(tree: SyntaxTree, node: exp.Expr) -> Constant | Parameter:
+    value = read_value(tree, node)
+    if not isinstance(value, Constant | Parameter):
+        tree.refuse(node, "the center of a disk is two numbers or :parameters", DISTANCES)
+    return value
 
 
 def _operand(tree: SyntaxTree, node: exp.Expr) -> Value:

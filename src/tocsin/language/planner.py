@@ -13,16 +13,18 @@ from tocsin.language.plans import (
     Match,
     Operand,
     Plan,
+    Region,
     Rows,
     Threshold,
     TopK,
 )
 from tocsin.language.predicates import predicate
+from tocsin.language.regions import read_region
 from tocsin.language.schema import Catalog
 from tocsin.language.scopes import Resolved, Scope
 from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
-from tocsin.language.statement import AggregateCall, JoinClause, Order, Statement, Value
+from tocsin.language.statement import AggregateCall, Distance, JoinClause, Order, Statement, Value
 from tocsin.language.syntax import too_deep
 from tocsin.language.taus import scale_of, scaled_literal
 
@@ -65,10 +67,13 @@ def _top_k(scope: Scope, statement: Statement) -> TopK:
     if not scope.source.holds_rows:
         hint = "Declare the stream with a window, such as window='1000 rows', or rank rows of a table."
         scope.refuse(order.span, f"{scope.source.describe()}, so that there are no rows to rank", hint)
-    box = _box(scope, statement)
+    box, region = _area(scope, statement)
     score = score_of(scope, order.expression, box, "order rows")
+    if region is not None and not isinstance(score.expression, Column):
+        hint = "With a disk or a half-plane in WHERE, order by a column."
+        scope.refuse(order.span, "an expression does not go with a disk or a half-plane", hint)
     choice = selected(scope, statement)
-    return TopK(scope.source.name, choice, box, score, order.descending, _limit(scope, limit))
+    return TopK(scope.source.name, choice, box, score, order.descending, _limit(scope, limit), region)
 
 
 def _limit(scope: Scope, limit: Value) -> Operand:
@@ -87,8 +92,18 @@ def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
         hint = (
             "Expressions are bounded in SELECT columns over a table or a windowed stream, without ORDER BY."
         )
+        if isinstance(scored[0].subject, Distance):
+            hint = "Disks are kept over tables: ORDER BY a column LIMIT k, MIN to AVG, DISTINCT."
         scope.refuse(scored[0].subject.span, "here WHERE takes conditions on bare columns", hint)
     return box
+
+
+def _area(scope: Scope, statement: Statement) -> tuple[tuple[Dimension, ...], Region | None]:
+    """WHERE, if it is ranges of columns and at most one disk or half-plane, over a table."""
+    if not scope.source.is_table:
+        return _box(scope, statement), None
+    box, others = split(scope, statement.where)
+    return box, read_region(scope, others)
 
 
 def _rows(scope: Scope, statement: Statement) -> Rows:
@@ -112,7 +127,7 @@ def _aggregate(scope: Scope, statement: Statement) -> Aggregate:
     resolved = aggregated(scope, call)
     column = None if resolved is None else resolved.name
     name = aggregate_name(item, call)
-    return Aggregate(scope.source.name, call.function.lower(), column, name, _box(scope, statement))
+    return Aggregate(scope.source.name, call.function.lower(), column, name, *_area(scope, statement))
 
 
 def _distinct(scope: Scope, statement: Statement) -> Distinct:
@@ -124,7 +139,7 @@ def _distinct(scope: Scope, statement: Statement) -> Distinct:
     if not scope.source.is_table:
         message = f"{scope.source.describe()}, and DISTINCT is kept over tables"
         scope.refuse(statement.source.span, message, "Leave DISTINCT out, or declare a table.")
-    return Distinct(scope.source.name, choice[0], _box(scope, statement))
+    return Distinct(scope.source.name, choice[0], *_area(scope, statement))
 
 
 def _refuse_order(scope: Scope, statement: Statement, what: str) -> None:

@@ -40,6 +40,22 @@ class Dimension:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A disk, `DISTANCE(x, z, a, b) <= c`, or a half-plane, `a*x + b*z <= c`, over two columns of a table."""
+
+    #: `disk` or `half-plane`
+    kind: str
+    source: str
+    columns: tuple[str, str]
+    #: a and b, and +1 or -1 that they are multiplied by
+    operands: tuple[Operand, Operand]
+    signs: tuple[int, int]
+    #: c; it is the least of `a*x + b*z`, not the greatest, if `is_low`
+    bound: Bound
+    is_low: bool
+
+
+@dataclass(frozen=True)
 class Selected:
     """One item of a SELECT list: a column of a source, under the name it is shown by."""
 
@@ -64,7 +80,10 @@ class Score:
 
 @dataclass(frozen=True)
 class TopK:
-    """`SELECT … [WHERE box] ORDER BY score [DESC] LIMIT k` over a table or a windowed stream."""
+    """`SELECT … [WHERE box] ORDER BY score [DESC] LIMIT k` over a table or a windowed stream.
+
+    With a region the source is a table, and the score a column.
+    """
 
     source: str
     select: tuple[Selected, ...]
@@ -72,6 +91,7 @@ class TopK:
     score: Score
     descending: bool
     limit: Operand
+    region: Region | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,7 @@ class Aggregate:
     column: str | None
     name: str
     box: tuple[Dimension, ...]
+    region: Region | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +116,7 @@ class Distinct:
     source: str
     selected: Selected
     box: tuple[Dimension, ...]
+    region: Region | None = None
 
 
 @dataclass(frozen=True)

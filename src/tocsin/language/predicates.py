@@ -6,7 +6,7 @@ from tocsin.language.boxes import typed
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.plans import Operand, Predicate
 from tocsin.language.scopes import Scope
-from tocsin.language.statement import Condition
+from tocsin.language.statement import Condition, Distance
 
 _TRUTH_ONLY = "TRUE and FALSE are compared with = and <> only"
 
@@ -18,7 +18,8 @@ def predicate(scope: Scope, condition: Condition) -> Predicate:
             "Over a stream without a window a condition is on one column. "
             "Declare the stream with a window to keep scored rows."
         )
-        scope.refuse(condition.subject.span, "arithmetic is not supported in matching", hint)
+        what = "DISTANCE" if isinstance(condition.subject, Distance) else "arithmetic"
+        scope.refuse(condition.subject.span, f"{what} is not supported in matching", hint)
     resolved = scope.resolve(condition.subject)
     operands = tuple(typed(scope, each, resolved.type, str(condition.subject)) for each in condition.operands)
     _check_truth(scope, condition, operands, resolved.type is not None and resolved.type.is_boolean)

@@ -7,7 +7,7 @@ from tocsin.language.expressions import Expression, columns_of
 from tocsin.language.monotone import NotMonotoneError, directions
 from tocsin.language.plans import Bound, Dimension, Score
 from tocsin.language.scopes import Scope
-from tocsin.language.statement import Condition
+from tocsin.language.statement import Condition, Distance
 from tocsin.types import ColumnType
 
 #: What a score is compared with is a number, whatever its columns are.
@@ -34,14 +34,23 @@ def scored_range(
     """The one score that the conditions bound, and its bounds."""
     if not conditions:
         return None, (), ()
-    first = conditions[0]
-    score = score_of(scope, first.subject, box, "score rows")
+    first = _scored(scope, conditions[0])
+    score = score_of(scope, first, box, "score rows")
     lows: tuple[Bound, ...] = ()
     highs: tuple[Bound, ...] = ()
     for condition in conditions:
-        if scope.plain(condition.subject, "score rows") != score.expression:
-            hint = f"One expression besides bare columns can be bounded; here it is {first.subject}."
+        if scope.plain(_scored(scope, condition), "score rows") != score.expression:
+            hint = f"One expression besides bare columns can be bounded; here it is {first}."
             scope.refuse(condition.span, "this is a second scored expression", hint)
         below, above = bounds(scope, condition, _NUMBER)
         lows, highs = lows + below, highs + above
     return score, lows, highs
+
+
+def _scored(scope: Scope, condition: Condition) -> Expression:
+    if isinstance(condition.subject, Distance):
+        hint = (
+            "DISTANCE goes with ORDER BY a column LIMIT k, with MIN to AVG and with DISTINCT, over a table."
+        )
+        scope.refuse(condition.span, "the live rows of a disk are not supported", hint)
+    return condition.subject

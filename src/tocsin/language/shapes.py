@@ -13,6 +13,7 @@ from tocsin.language.plans import (
     Join,
     Match,
     Plan,
+    Region,
     Rows,
     Score,
     Selected,
@@ -39,9 +40,17 @@ def box_of(plan: Plan) -> tuple[Dimension, ...]:
             return plan.box
 
 
+def region_of(plan: Plan) -> Region | None:
+    """The plan's disk or half-plane."""
+    return plan.region if isinstance(plan, TopK | Aggregate | Distinct) else None
+
+
 def _operands(plan: Plan) -> Iterator[object]:
     for dimension in box_of(plan):
         yield from (bound.operand for bound in dimension.lows + dimension.highs)
+    region = region_of(plan)
+    if region is not None:
+        yield from (*region.operands, region.bound.operand)
     match plan:
         case TopK():
             yield from leaves(plan.score.expression)
@@ -66,13 +75,15 @@ def shape(plan: Plan) -> str:
     match plan:
         case TopK():
             order = f"order {_score(plan.score)} {'desc' if plan.descending else 'asc'}"
-            return _text("topk", plan.source, _select(plan.select), _box(plan.box), order)
+            where = _box(plan.box), _region(plan.region)
+            return _text("topk", plan.source, _select(plan.select), *where, order)
         case Aggregate():
             column = "*" if plan.column is None else _name(plan.column)
             value = f"{plan.function}({column}) as {_name(plan.name)}"
-            return _text("aggregate", plan.source, value, _box(plan.box))
+            return _text("aggregate", plan.source, value, _box(plan.box), _region(plan.region))
         case Distinct():
-            return _text("distinct", plan.source, _select([plan.selected]), _box(plan.box))
+            where = _box(plan.box), _region(plan.region)
+            return _text("distinct", plan.source, _select([plan.selected]), *where)
         case Rows():
             scored = f"score {_score(plan.score)} {_sides(plan.lows, plan.highs)}" if plan.score else ""
             return _text("rows", plan.source, _select(plan.select), _box(plan.box), scored)
@@ -102,6 +113,14 @@ def _select(items: Iterable[Selected]) -> str:
 def _box(box: tuple[Dimension, ...]) -> str:
     ranges = [f"{_name(each.source)}.{_name(each.column)} {_sides(each.lows, each.highs)}" for each in box]
     return f"where {', '.join(ranges)}" if ranges else ""
+
+
+def _region(region: Region | None) -> str:
+    """Without signs and strictness, which binding turns into numbers."""
+    if region is None:
+        return ""
+    x, z = (f"{_name(region.source)}.{_name(column)}" for column in region.columns)
+    return f"{region.kind} {x}, {z}"
 
 
 def _sides(lows: tuple[Bound, ...], highs: tuple[Bound, ...]) -> str:

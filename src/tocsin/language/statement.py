@@ -127,13 +127,25 @@ class JoinClause:
 
 
 @dataclass(frozen=True)
+class Distance:
+    """`DISTANCE(x, z, a, b)`: how far the point of two columns is from a point. It stands alone in WHERE."""
+
+    columns: tuple[Column, Column]
+    center: tuple[Constant | Parameter, Constant | Parameter]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"DISTANCE({', '.join(map(str, self.columns + self.center))})"
+
+
+@dataclass(frozen=True)
 class Condition:
     """One condition of a conjunction: `subject operator operands`, perhaps inside `WEIGHT(…, weight)`.
 
     `operator` is one of `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN`, `IN`, `NOT IN`.
     """
 
-    subject: Expression
+    subject: Expression | Distance
     operator: str
     operands: tuple[Value, ...]
     weight: Value | None = None

@@ -17,13 +17,15 @@ from tocsin.pipeline.jobs import Job
 from tocsin.pipeline.operator import (
     CHANGES_DDL,
     FIGURES,
+    MESSAGES_DDL,
     OUTPUT,
     REJECTS_DDL,
+    SNAPSHOTS_DDL,
     ShardProcessor,
     merge_matches,
     unpack_outputs,
 )
-from tocsin.pipeline.shard import CHANGES, REJECTED
+from tocsin.pipeline.shard import CHANGES, MESSAGES, REJECTED, SNAPSHOTS
 from tocsin.pipeline.sharding import shard_keys
 from tocsin.pipeline.sources import packed_sources
 
@@ -33,7 +35,7 @@ def standing_queries(
     job: Job | Mapping[str, Any] | str | PathLike[str],
     frames: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
-    """The changes of a job's standing queries, as a streaming frame for a query in append mode.
+    """The changes (or messages) of a job's standing queries, as a streaming frame for a query in append mode.
 
     `job` is a job file, its content as a dict, or a `Job`. `frames` gives streaming frames for
     sources by name; the others are read as the job says. The session must have been made by
@@ -63,7 +65,10 @@ def packed_outputs(spark: SparkSession, job: Job, frames: dict[str, DataFrame]) 
 
 
 def changes_of(outputs: DataFrame, job: Job) -> DataFrame:
-    """The changes among packed outputs, as rows."""
+    """The changes among packed outputs, as rows; or the messages, if these are what the job writes."""
+    if job.settings.output == "messages":
+        packed = outputs.filter(outputs.kind == MESSAGES).select("data")
+        return packed.mapInArrow(unpack_outputs, MESSAGES_DDL)
     packed = outputs.filter(outputs.kind == CHANGES).select("data")
     changes = packed.mapInArrow(unpack_outputs, CHANGES_DDL)
     top = job.shard_job().top
@@ -71,6 +76,12 @@ def changes_of(outputs: DataFrame, job: Job) -> DataFrame:
         merged = changes.repartition(job.settings.shards, "source", "seq")
         changes = merged.mapInArrow(merge_matches(top), CHANGES_DDL)
     return changes if job.sink.rows else changes.drop("row")
+
+
+def snapshots_of(outputs: DataFrame) -> DataFrame:
+    """The rows of snapshots among packed outputs."""
+    packed = outputs.filter(outputs.kind == SNAPSHOTS).select("data")
+    return packed.mapInArrow(unpack_outputs, SNAPSHOTS_DDL)
 
 
 def rejects_of(outputs: DataFrame) -> DataFrame:

@@ -11,12 +11,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from tocsin.engine.catalog import Declaration
+from tocsin.engine.forms import form_of
 from tocsin.errors import Error
-from tocsin.language import Plan, SourceSchema, Threshold, parameters, parse, plan
+from tocsin.language import Join, Plan, SourceSchema, Threshold, parameters, parse, plan
 from tocsin.pipeline.lines import Lines, line_of
 from tocsin.pipeline.lines import Path as KeyPath
 from tocsin.pipeline.reading import FORMATS
-from tocsin.pipeline.shard import Section, ShardJob
+from tocsin.pipeline.shard import Section, ShardJob, Telling
 
 Options = dict[str, str | int | float | bool]
 
@@ -40,7 +41,12 @@ class JobSection(_Model):
     name: str = Field(min_length=1)
     checkpoint: str = Field(min_length=1)
     shards: int = Field(default=2, ge=1, le=4096)
-    output: Literal["changes"] = "changes"
+    output: Literal["changes", "messages"] = "changes"
+    #: of messages: whether they fit the subscriptions, and how many may be in vain
+    algorithm: Literal["dense", "sparse"] = "dense"
+    epsilon: float = Field(default=0.0, ge=0, le=1)
+    #: messages of a table after which its snapshot is written anew
+    snapshot_after: PositiveInt = 100_000
     #: how long a trigger waits, such as "5 seconds"; without it batches follow each other
     trigger: str | None = None
 
@@ -57,6 +63,7 @@ class SourceSection(_Model):
     window: str | None = None
     time: str | None = None
     delay: str | None = None
+    score: str | None = None
     #: how many of an event's best matches are kept
     top: PositiveInt | None = None
 
@@ -152,6 +159,12 @@ class Job:
         schemas = self.schemas()
         return [plan(parse(section.sql), schemas) for section in self.subscriptions]
 
+    def shard_of_table(self, name: str) -> int | None:
+        """The one shard that a table goes to where messages are told; None where each source goes to all."""
+        if self.settings.output != "messages":
+            return None
+        return list(self.declarations).index(name) % self.settings.shards
+
     def shard_job(self) -> ShardJob:
         """What the shards have to know."""
         sections = []
@@ -159,7 +172,9 @@ class Job:
             weight = None
             if isinstance(made, Threshold) and made.column is not None:
                 weight = (made.source, made.column)
-            sections.append(Section(section.sql, section.id, section.repeat, weight))
+            shard = None if isinstance(made, Join) else self.shard_of_table(made.source)
+            sections.append(Section(section.sql, section.id, section.repeat, weight, shard))
+        settings = self.settings
         return ShardJob(
             tuple(self.declarations.values()),
             tuple(sections),
@@ -167,11 +182,15 @@ class Job:
             {name: section.order_by for name, section in self.sources.items() if section.order_by},
             {name: section.top for name, section in self.sources.items() if section.top},
             self.sink.rows,
+            Telling(settings.algorithm, settings.epsilon, settings.snapshot_after)
+            if settings.output == "messages"
+            else None,
         )
 
 
 def _declaration(kind: str, name: str, section: SourceSection) -> Declaration:
-    return Declaration(kind, name, section.columns, section.key, section.window, section.time, section.delay)
+    said = (section.columns, section.key, section.window, section.time, section.delay, section.score)
+    return Declaration(kind, name, *said)
 
 
 def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
@@ -207,7 +226,12 @@ def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
         except Error as failure:
             refuse((*where, "sql"), failure)
             raise
-        _check_subscription(subscription, made, ids, where, refuse)
+        if job.settings.output == "messages":
+            _check_space(job, subscription, made, where, refuse)
+        if job.settings.output == "changes" or job.settings.algorithm == "sparse":
+            _check_subscription(subscription, made, ids, where, refuse)
+    if job.settings.output == "messages":
+        _check_messages(job, refuse)
     if job.sink.format in FORMATS and job.sink.path is None:
         refuse(("sink",), f"a {job.sink.format} sink needs a path")
 
@@ -231,6 +255,30 @@ def _check_subscription(
         refuse((*where, "repeat"), "repeat goes with a threshold (SUM or COUNT … HAVING)")
     if section.id is not None:
         ids.add(section.id)
+
+
+def _check_messages(job: Job, refuse: Any) -> None:
+    """What a job that writes messages cannot have."""
+    for name, declaration in job.declarations.items():
+        if declaration.kind != "table":
+            refuse(("streams", name), f"messages describe tables, and {name!r} is a stream")
+    if job.sink.format == "csv":
+        refuse(("sink", "format"), "messages have lists, which a CSV file cannot hold; use parquet or json")
+    if job.sink.rows:
+        refuse(("sink", "rows"), "rows goes with changes; a message has the row's key")
+
+
+def _check_space(job: Job, section: SubscriptionSection, made: Plan, where: KeyPath, refuse: Any) -> None:
+    """A statement that messages describe, with subscriptions only if the algorithm looks at them."""
+    try:
+        form = form_of(made, {})
+    except Error as failure:
+        refuse((*where, "sql"), failure)
+        raise
+    if job.settings.epsilon and form.kind != "top-k":
+        refuse(("job", "epsilon"), f"an epsilon goes with top-k alone; subscriptions {where[1]} is another")
+    if job.settings.algorithm == "dense" and (section.params is not None or section.id is not None):
+        refuse(where, "dense messages need no subscriptions: leave out params and id, or say sparse")
 
 
 def _explain(failure: ValidationError) -> tuple[KeyPath, str]:

@@ -17,7 +17,7 @@ from tocsin.pipeline.shard import Output, Shard, ShardJob
 from tocsin.pipeline.warm import Trail
 
 #: Grows when the state of the version before can no longer be read.
-FORMAT = 1
+FORMAT = 2
 #: A snapshot is cut into chunks of this many bytes.
 CHUNK = 4 << 20
 #: A log smaller than this is never worth a snapshot.
@@ -76,7 +76,7 @@ class Keeper:
             # Logged as input, so that a replay begins them with this batch and not before.
             inputs = [pack(beginnings(pending)), *inputs]
         started = time.perf_counter()
-        counts = {"change": 0, "reject": 0}
+        counts = dict.fromkeys(("change", "message", "snapshot", "reject"), 0)
         for output in shard.apply([unpack(data) for data in inputs]):
             counts[output.kind] += output.table.num_rows
             yield output
@@ -92,7 +92,8 @@ class Keeper:
             "shard": self._number,
             "subscriptions": len(shard.engine),
             "rows": sum(shard.engine.counts(name)["rows"] for name in shard.engine.sources),
-            "changes": counts["change"],
+            "changes": counts["change"] + counts["message"],
+            "snapshots": counts["snapshot"],
             "rejects": counts["reject"],
             "found": found,
             "find_seconds": started - arrived,

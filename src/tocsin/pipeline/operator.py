@@ -26,6 +26,12 @@ CHANGES_DDL = (
     "source string, subscription string, seq bigint, op string, key string, "
     "score double, rank int, row string"
 )
+MESSAGES_DDL = (
+    "space string, seq bigint, n int, inner_lo array<double>, inner_hi array<double>, "
+    "outer_lo array<double>, outer_hi array<double>, key string, x array<double>, y double, born bigint, "
+    "gone boolean"
+)
+SNAPSHOTS_DDL = "space string, key string, x array<double>, y double, born bigint, seq bigint"
 REJECTS_DDL = "source string, path string, position bigint, reason string"
 
 #: One row a shard and batch: what it was and what it cost, as JSON.

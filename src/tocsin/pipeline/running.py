@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
@@ -23,7 +23,7 @@ from tocsin.pipeline.jobs import Job, JobError
 from tocsin.pipeline.logs import stderr_into
 from tocsin.pipeline.planning import forget_unplanned
 from tocsin.pipeline.progress import Progress
-from tocsin.pipeline.sinks import build_sink
+from tocsin.pipeline.sinks import Function, Functions, build_sink
 
 #: What the checkpoint remembers of the job that made it.
 DESCRIPTION = "tocsin.json"
@@ -70,14 +70,19 @@ def start(
     log: str | PathLike[str] | None = None,
     once: bool = False,
     frames: Mapping[str, DataFrame] | None = None,
-    sink: Callable[[DataFrame, int], None] | None = None,
+    sink: Function | None = None,
+    rejects: Function | None = None,
+    snapshots: Function | None = None,
 ) -> StreamingQuery:
     """Start a job. `once` drains what is there and stops. `master` and `log` are for `session`.
 
-    `frames` gives streaming frames for sources by name. `sink` is called with each batch's changes and
-    its number, instead of the job's `[sink]`.
+    `frames` gives streaming frames for sources by name. `sink` is called with each batch's changes (or
+    messages) and its number, instead of the job's `[sink]`; `rejects` and `snapshots` likewise, where a batch
+    has any. After a failure a function is called with the same batch again.
     """
     made = as_job(job)
+    if sink is None and (rejects or snapshots):
+        raise JobError("functions for rejects or snapshots go with one for changes: give `sink`, too")
     spark = spark or session(made, master=master, log=log)
     try:
         # Nothing is written before the sources are known to be there.
@@ -86,7 +91,7 @@ def start(
             owner = _remember(Files(spark), made)
             forget_unplanned(Files(spark), made.settings.checkpoint)
         with _writing(f"sink {made.sink.path!r}"):
-            target = build_sink(spark, made, owner, sink)
+            target = build_sink(spark, made, owner, Functions(sink, rejects, snapshots) if sink else None)
     except PySparkException as failure:
         raise JobError(first_cause(str(failure))) from failure
     progress = Progress(Files(spark), made)
@@ -96,7 +101,8 @@ def start(
         kept = batch.persist()
         try:
             figures = figures_of(kept)
-            target.write(kept, number, has_rejects=any(shard["rejects"] for shard in figures))
+            has = {kind: any(shard[kind] for shard in figures) for kind in ("rejects", "snapshots")}
+            target.write(kept, number, has_rejects=has["rejects"], has_snapshots=has["snapshots"])
             progress.note(number, figures)
         finally:
             kept.unpersist()
@@ -156,6 +162,7 @@ def describe(job: Job) -> dict[str, Any]:
     """What of a job must stay as it was for its state to stay valid."""
     return {
         "shards": job.settings.shards,
+        "output": job.settings.output,
         "sources": {name: asdict(declaration) for name, declaration in job.declarations.items()},
         "subscriptions": [
             {"sql": section.sql, "id": section.id, "params": section.params, "repeat": section.repeat}
@@ -171,6 +178,10 @@ def _refuse_changes(before: dict[str, Any], now: dict[str, Any], checkpoint: str
     )
     if before["shards"] != now["shards"]:
         raise JobError(f"shards was {before['shards']} and is {now['shards']}; {advice}")
+    # A checkpoint of a version that knew no messages does not say.
+    output = before.get("output", "changes")
+    if output != now["output"]:
+        raise JobError(f"output was {output!r} and is {now['output']!r}; {advice}")
     for name, declared in before["sources"].items():
         if now["sources"].get(name) != declared:
             what = "is gone" if name not in now["sources"] else "is declared differently"

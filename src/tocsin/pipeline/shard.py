@@ -21,6 +21,8 @@ from tocsin.pipeline.sharding import shard_of
 
 CHANGES = "change"
 REJECTED = "reject"
+MESSAGES = "message"
+SNAPSHOTS = "snapshot"
 
 #: The column of a parameters file that says what a row does.
 OP = "_op"
@@ -35,6 +37,17 @@ class Section(NamedTuple):
     repeat: bool
     #: columns that the statement takes as a threshold's weight, by stream
     weight: tuple[str, str] | None
+    #: the shard that keeps all its subscriptions; without one they are split by hash
+    shard: int | None = None
+
+
+class Telling(NamedTuple):
+    """How a job tells by messages: see `Engine.messages`."""
+
+    algorithm: str
+    epsilon: float
+    #: a table's snapshot is due after so many messages since the last one, and as many as it had rows
+    snapshot_after: int
 
 
 @dataclass(frozen=True)
@@ -47,10 +60,12 @@ class ShardJob:
     order_by: Mapping[str, str] = field(default_factory=dict)
     top: Mapping[str, int] = field(default_factory=dict)
     rows: bool = False
+    #: None if it tells changes
+    messages: Telling | None = None
 
 
 class Output(NamedTuple):
-    """What leaves a shard: changes of one source, or rejected rows."""
+    """What leaves a shard: changes, messages or a snapshot of one source, or rejected rows."""
 
     kind: str
     source: str
@@ -66,6 +81,8 @@ class Shard:
         self.engine = Engine()
         #: ids of the sections that have been registered, so that each is registered once
         self._begun: set[str] = set()
+        #: by table: messages until the next snapshot; a table that is not here has had none
+        self._until_snapshot: dict[str, int] = {}
         self._size = 0
         self.serve(job)
 
@@ -89,7 +106,8 @@ class Shard:
         """The shard's whole state."""
         sink = pa.BufferOutputStream()
         manifest, arrays = self.engine.state()
-        saving.dump(sink, {"engine": manifest, "begun": sorted(self._begun)}, arrays)
+        state = {"engine": manifest, "begun": sorted(self._begun), "snapshots": self._until_snapshot}
+        saving.dump(sink, state, arrays)
         data: bytes = sink.getvalue().to_pybytes()
         self._size = len(data)
         return data
@@ -105,6 +123,7 @@ class Shard:
         shard = cls(ShardJob((), (), job.shards), number)
         shard.engine = Engine.from_state(manifest["engine"], arrays)
         shard._begun = set(manifest["begun"])
+        shard._until_snapshot = manifest.get("snapshots", {})
         shard._size = len(data)
         shard.serve(job)
         return shard
@@ -115,11 +134,22 @@ class Shard:
         for declaration in job.declarations:
             if declaration.name not in self.engine.sources:
                 self.engine.declare(declaration)
+        if job.messages is not None:
+            for section in job.sections:
+                if section.shard == self.number:
+                    self.engine.create_space(section.sql)
 
     def pending(self) -> list[str]:
         """Ids of the job's own statements that this shard keeps and that have not begun."""
-        ids = [section.id for section in self.job.sections if section.id is not None]
-        return [i for i in ids if i not in self._begun and shard_of(i, self.job.shards) == self.number]
+        return [
+            section.id
+            for section in self.job.sections
+            if section.id is not None and section.id not in self._begun and self._keeps(section, section.id)
+        ]
+
+    def _keeps(self, section: Section, sid: str) -> bool:
+        shard = shard_of(sid, self.job.shards) if section.shard is None else section.shard
+        return shard == self.number
 
     def _begin(self, ids: list[str]) -> Iterator[Output]:
         sections = {section.id: section for section in self.job.sections}
@@ -129,6 +159,9 @@ class Shard:
         yield from self._answers(ids)
 
     def _answers(self, ids: Any) -> Iterator[Output]:
+        if self.job.messages is not None:
+            # Who follows messages starts from a snapshot.
+            return
         answers = self.engine.answers(ids, rows=self.job.rows)
         if answers.num_rows:
             yield Output(CHANGES, "", answers)
@@ -195,6 +228,9 @@ class Shard:
             table, paths = table.filter(pa.array(good)), paths[good]
         first = self.engine.counts(name)["rows"]
         rows = table.drop_columns([POSITION])
+        if self.job.messages is not None:
+            yield from self._messages(name, rows, self.job.messages)
+            return
         changes = self.engine.publish(name, rows, rows=self.job.rows, top=self.job.top.get(name))
         if changes.num_rows:
             yield Output(CHANGES, name, changes)
@@ -202,6 +238,21 @@ class Shard:
         if len(late):
             reason = "late: older than what was already applied"
             yield from self._reject(name, blobs, table, paths, dict.fromkeys(late.tolist(), reason))
+
+    def _messages(self, name: str, rows: pa.Table, telling: Telling) -> Iterator[Output]:
+        """Messages; and a snapshot with the first batch, and whenever it costs less than they have since."""
+        messages = self.engine.messages(name, rows, algorithm=telling.algorithm, epsilon=telling.epsilon)
+        if messages.num_rows:
+            yield Output(MESSAGES, name, messages)
+        self._until_snapshot[name] = self._until_snapshot.get(name, 0) - messages.num_rows
+        if self._until_snapshot[name] > 0:
+            return
+        spaces = [each["space"] for each in self.engine.spaces(name)]
+        snapshots = [self.engine.snapshot(name, space) for space in spaces]
+        if any(snapshot.num_rows for snapshot in snapshots):
+            snapshot = pa.concat_tables(snapshots)
+            self._until_snapshot[name] = max(snapshot.num_rows, telling.snapshot_after)
+            yield Output(SNAPSHOTS, name, snapshot)
 
     def _overflowing(self, name: str, table: pa.Table) -> dict[int, str]:
         """Rows whose weight no threshold can take. All shards know all templates, so all agree."""
@@ -225,8 +276,8 @@ class Shard:
     def _reject(
         self, name: str, blobs: list[Blob], table: pa.Table, paths: Longs, reasons: Mapping[int, str]
     ) -> Iterator[Output]:
-        # Every shard sees every row; one of them speaks.
-        if self.number:
+        # Every shard sees every row, and one of them speaks; messages have one shard a table.
+        if self.number and self.job.messages is None:
             return
         positions = table.column(POSITION)
         for path in sorted({int(paths[row]) for row in reasons}):

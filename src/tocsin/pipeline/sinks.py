@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tocsin.pipeline.frames import changes_of, rejects_of
+from tocsin.pipeline.frames import changes_of, rejects_of, snapshots_of
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
 from tocsin.pipeline.kafka import require_kafka
@@ -20,16 +20,18 @@ RENAMING = ("file", "hdfs", "viewfs")
 
 MARKER = "_tocsin.json"
 
+Function: TypeAlias = Callable[[DataFrame, int], None]
+
 
 class Sink(Protocol):
     """Takes the packed outputs of one micro-batch, which are persisted: it may read them more than once."""
 
-    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool, has_snapshots: bool) -> None:
         """Make the batch visible, once: a batch that is there already is left as it is."""
 
 
 class FileSink:
-    """Folders `batch=N` of changes, and of rejects, each moved in by one rename.
+    """Folders `batch=N` of changes (or messages and snapshots), and of rejects, each moved in by one rename.
 
     A reader of the folder sees whole batches only, whatever is killed.
     """
@@ -40,10 +42,15 @@ class FileSink:
         self._files = Files(spark)
         self._changes = job.sink.path.rstrip("/")
         self._rejects = (job.sink.rejects or f"{self._changes}.rejects").rstrip("/")
-        for path in (self._changes, self._rejects):
+        self._snapshots = f"{self._changes}.snapshots"
+        snapshots = [self._snapshots] if job.settings.output == "messages" else []
+        for path in (self._changes, self._rejects, *snapshots):
             self._claim(path, owner)
 
-    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool, has_snapshots: bool) -> None:
+        if has_snapshots:
+            # First, so that whoever sees a batch of messages sees the snapshots before it.
+            self._put(snapshots_of(outputs), self._snapshots, batch)
         self._put(changes_of(outputs, self._job), self._changes, batch)
         if has_rejects:
             self._put(rejects_of(outputs), self._rejects, batch)
@@ -87,8 +94,9 @@ class KafkaSink:
 
     Kafka may get a batch again after a failure. A record's key is a JSON array of texts that no other
     record has: [batch, source, subscription, seq, op, key] of a change, [batch, source, path, position]
-    of a reject. A consumer drops a key that it has seen; once a partition has a record of a later batch,
-    the keys of the earlier ones may be forgotten.
+    of a reject, [batch, space, seq, n] of a message, [batch, space, seq, key, x] of a snapshot's row. A
+    consumer drops a key that it has seen; once a partition has a record of a later batch, the keys of the
+    earlier ones may be forgotten.
     """
 
     def __init__(self, spark: SparkSession, job: Job) -> None:
@@ -101,9 +109,13 @@ class KafkaSink:
         self._changes = topic
         self._rejects = job.sink.rejects or f"{topic}.rejects"
 
-    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
-        changes = changes_of(outputs, self._job)
-        self._send(changes, self._changes, batch, ("source", "subscription", "seq", "op", "key"))
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool, has_snapshots: bool) -> None:
+        is_messages = self._job.settings.output == "messages"
+        names = "space seq n" if is_messages else "source subscription seq op key"
+        if has_snapshots:
+            topic = f"{self._changes}.snapshots"
+            self._send(snapshots_of(outputs), topic, batch, ("space", "seq", "key", "x"))
+        self._send(changes_of(outputs, self._job), self._changes, batch, tuple(names.split()))
         if has_rejects:
             self._send(rejects_of(outputs), self._rejects, batch, ("source", "path", "position"))
 
@@ -122,29 +134,43 @@ class ConsoleSink:
     def __init__(self, job: Job) -> None:
         self._job = job
 
-    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool, has_snapshots: bool) -> None:
         changes_of(outputs, self._job).show(100, truncate=False)
         if has_rejects:
             rejects_of(outputs).show(100, truncate=False)
 
 
+class Functions(NamedTuple):
+    """Python functions that are called with a frame and the number of its batch.
+
+    Without one for rejects, these are only counted; without one for snapshots, there are none.
+    """
+
+    changes: Function
+    rejects: Function | None
+    snapshots: Function | None
+
+
 class FunctionSink:
-    """Calls a Python function with (changes, batch number)."""
+    """Calls functions: in the order in which files would be written."""
 
-    def __init__(self, job: Job, function: Callable[[DataFrame, int], None]) -> None:
+    def __init__(self, job: Job, functions: Functions) -> None:
         self._job = job
-        self._function = function
+        self._functions = functions
 
-    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool) -> None:
-        self._function(changes_of(outputs, self._job), batch)
+    def write(self, outputs: DataFrame, batch: int, *, has_rejects: bool, has_snapshots: bool) -> None:
+        functions = self._functions
+        if has_snapshots and functions.snapshots:
+            functions.snapshots(snapshots_of(outputs), batch)
+        functions.changes(changes_of(outputs, self._job), batch)
+        if has_rejects and functions.rejects:
+            functions.rejects(rejects_of(outputs), batch)
 
 
-def build_sink(
-    spark: SparkSession, job: Job, owner: str, function: Callable[[DataFrame, int], None] | None
-) -> Sink:
-    """The sink that the job names, or the function given instead."""
-    if function is not None:
-        return FunctionSink(job, function)
+def build_sink(spark: SparkSession, job: Job, owner: str, functions: Functions | None) -> Sink:
+    """The sink that the job names, or the functions given instead."""
+    if functions is not None:
+        return FunctionSink(job, functions)
     if job.sink.format in FORMATS:
         return FileSink(spark, job, owner)
     return KafkaSink(spark, job) if job.sink.format == "kafka" else ConsoleSink(job)

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from tocsin.language import Match
+from tocsin.language import Join, Match
 from tocsin.pipeline.jobs import Job, Options, SourceSection, SubscriptionSection
 from tocsin.pipeline.kafka import kafka_defaults, require_kafka
 from tocsin.pipeline.packing import (
@@ -33,7 +33,8 @@ def packed_sources(
     for name, section in job.sources.items():
         columns = job.schemas()[name].columns or {}
         required = {column: role for column, role in ((section.key, "key"), (section.time, "time")) if column}
-        packer = RowsPacker(name, columns, required, keys, ops=job.declarations[name].kind == "table")
+        mine = _keys_of(job, name, keys)
+        packer = RowsPacker(name, columns, required, mine, ops=job.declarations[name].kind == "table")
         if name in frames:
             parts.append(_from_frame(frames[name], packer))
         else:
@@ -41,15 +42,16 @@ def packed_sources(
     for number, (subscription, made) in enumerate(zip(job.subscriptions, job.plans(), strict=True)):
         if subscription.params is not None:
             numbers = not isinstance(made, Match)
-            parts.append(
-                _read(
-                    spark,
-                    f"subscriptions {number}",
-                    subscription,
-                    ParametersPacker(str(number), numbers, keys),
-                )
-            )
+            mine = keys if isinstance(made, Join) else _keys_of(job, made.source, keys)
+            packed = ParametersPacker(str(number), numbers, mine)
+            parts.append(_read(spark, f"subscriptions {number}", subscription, packed))
     return reduce(DataFrame.unionByName, parts)
+
+
+def _keys_of(job: Job, name: str, keys: tuple[int, ...]) -> tuple[int, ...]:
+    """The shards that a source and its subscriptions go to: all of them, or for messages one."""
+    shard = job.shard_of_table(name)
+    return keys if shard is None else (keys[shard],)
 
 
 def _read(

@@ -137,7 +137,7 @@ class MatchGroup(EventGroup):
     def __init__(self, plan: Match, source: Stream, ids: Names) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        self._index = AdaptiveMatching()
+        self._index = AdaptiveMatching(score=source.score)
         #: the different SELECT lists, and int32 by local slot: which one it is
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
@@ -174,7 +174,8 @@ class MatchGroup(EventGroup):
 
     def explain_event(self, slot: int, batch: EventBatch) -> str:
         """Why a subscription does or does not match the first event of a batch."""
-        return verdict(examine(self._index.conjunctions(np.array([slot], np.int32)), batch.events()))
+        one = self._index.conjunctions(np.array([slot], np.int32))
+        return verdict(examine(one, batch.events()), self._source.score)
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         assert self._batch is not None

@@ -22,12 +22,14 @@ from tocsin.indexes.contract import (
     Floats,
     Ints,
     Longs,
+    RowDelta,
     RowIndex,
 )
-from tocsin.indexes.ranges import AggregateScan, ExtremeRange, TopKRange, TopKScan
+from tocsin.indexes.ranges import ExtremeRange, RangeAggregate, TopKRange, TopKScan
 from tocsin.indexes.shared.members import Members
-from tocsin.indexes.windows import PreferenceScan
-from tocsin.language import Aggregate, Column, Plan, Rows, Selected, TopK, bind
+from tocsin.indexes.windows import AdaptivePreference
+from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
+from tocsin.language.shapes import region_of
 
 
 class RowGroup(Group):
@@ -55,6 +57,10 @@ class RowGroup(Group):
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         """What the delta changes for the group's subscriptions."""
 
+    def follow(self, source: str, delta: SourceDelta) -> None:
+        """Take the delta without asking what it changes."""
+        self.apply(source, delta)
+
 
 class SelectGroup(RowGroup):
     """`SELECT cols FROM one source`: answers are rows, by rank or not."""
@@ -63,7 +69,7 @@ class SelectGroup(RowGroup):
         super().__init__(plan, (source,))
         self._source = source
         self._select = plan.select
-        self._columns = [dimension.column for dimension in plan.box]
+        self._columns = where_columns(plan)
         self._columns += list(plan.score.columns) if plan.score else []
         self._index = _select_index(plan, windowed=isinstance(source, Window))
         self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
@@ -78,6 +84,13 @@ class SelectGroup(RowGroup):
         self._delta = delta
         touched = delta.touched([item.column for item in self._select])
         return self._index.apply(delta.for_index(*_columns(delta, self._columns), touched))
+
+    def follow(self, source: str, delta: SourceDelta) -> None:
+        if isinstance(self._index, TopKRange):
+            untouched = np.zeros(len(delta), np.bool_)
+            self._index.follow(delta.for_index(*_columns(delta, self._columns), untouched))
+        else:
+            self.apply(source, delta)
 
     def result(self, slot: int) -> pa.Table:
         rows = self._index.result(np.array([slot], np.int32)).row
@@ -103,7 +116,7 @@ class AggregateGroup(RowGroup):
         self._function = plan.function
         self._column = plan.column
         self._name = plan.name
-        self._box = [dimension.column for dimension in plan.box]
+        self._where = where_columns(plan)
         self._index = _aggregate_index(plan)
 
     @property
@@ -111,7 +124,17 @@ class AggregateGroup(RowGroup):
         return self._index
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        before, after = _columns(delta, self._box)
+        return self._index.apply(self._seen(delta))
+
+    def follow(self, source: str, delta: SourceDelta) -> None:
+        if isinstance(self._index, ExtremeRange):
+            self._index.follow(self._seen(delta))
+        else:
+            self.apply(source, delta)
+
+    def _seen(self, delta: SourceDelta) -> RowDelta:
+        """The delta as the index sees it."""
+        before, after = _columns(delta, self._where)
         if self._column is None or not self._is_numeric():
             # COUNT looks only at whether the value is there.
             present_before, present_after = self._presence(delta)
@@ -121,7 +144,7 @@ class AggregateGroup(RowGroup):
             y_before, y_after = delta.floats(self._column)
             before.append(y_before)
             after.append(y_after)
-        return self._index.apply(delta.for_index(before, after, np.zeros(len(delta), np.bool_)))
+        return delta.for_index(before, after, np.zeros(len(delta), np.bool_))
 
     def result(self, slot: int) -> pa.Table:
         answer = self._index.result(np.array([slot], np.int32))
@@ -161,6 +184,12 @@ class AggregateGroup(RowGroup):
         )
 
 
+def where_columns(plan: TopK | Rows | Aggregate | Distinct) -> list[str]:
+    """The columns of the ranges, then those of the disk or half-plane if there is one."""
+    region = region_of(plan)
+    return [dimension.column for dimension in plan.box] + list(region.columns if region else ())
+
+
 def selected(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Table:
     """The SELECT list of the rows at `positions`, under the names it gives them."""
     rows = source.store.take(positions, list(dict.fromkeys(item.column for item in select)))
@@ -193,15 +222,18 @@ def _select_index(plan: TopK | Rows, *, windowed: bool) -> RowIndex:
     if isinstance(plan, Rows):
         return Members(dimensions, compile_score(plan.score) if plan.score else None)
     if isinstance(plan.score.expression, Column) and not windowed:
+        if plan.region is not None:
+            return TopKScan(dimensions, region=plan.region.kind, descending=plan.descending)
         if dimensions == 1:
             return TopKRange(descending=plan.descending)
         return TopKScan(dimensions, descending=plan.descending)
-    return PreferenceScan(
+    return AdaptivePreference(
         dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
     )
 
 
 def _aggregate_index(plan: Aggregate) -> RowIndex:
-    if len(plan.box) == 1 and plan.function in ("min", "max"):
+    region = None if plan.region is None else plan.region.kind
+    if len(plan.box) == 1 and plan.function in ("min", "max") and region is None:
         return ExtremeRange(descending=plan.function == "max")
-    return AggregateScan(len(plan.box), function=plan.function)
+    return RangeAggregate(len(plan.box), function=plan.function, region=region)

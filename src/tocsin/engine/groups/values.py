@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.groups.rows import RowGroup, _columns, rows_at, selected
+from tocsin.engine.groups.rows import RowGroup, _columns, rows_at, selected, where_columns
 from tocsin.engine.interning import Interner
 from tocsin.engine.saving import below, prefixed
 from tocsin.engine.tables import Table
 from tocsin.engine.text import json_rows, json_strings, value_of
 from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet, Floats
-from tocsin.indexes.ranges import DistinctScan, JoinScan
+from tocsin.indexes.ranges import RangeDistinct, RangeJoin
 from tocsin.language import Distinct, Join, Selected
 
 
@@ -28,16 +28,17 @@ class DistinctGroup(RowGroup):
         assert source.schema.columns is not None
         self._selected = plan.selected
         self._type = source.schema.columns[plan.selected.column]
-        self._box = [dimension.column for dimension in plan.box]
+        self._where = where_columns(plan)
         self._values = Interner()
-        self._index = DistinctScan(len(plan.box))
+        region = None if plan.region is None else plan.region.kind
+        self._index = RangeDistinct(len(plan.box), region=region)
 
     @property
     def index(self) -> BoundIndex:
         return self._index
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        before, after = _columns(delta, self._box)
+        before, after = _columns(delta, self._where)
         values_before, values_after = delta.column(self._selected.column)
         after.append(self._values.acquire(one_array(values_after)))
         before.append(self._values.release(one_array(values_before)))
@@ -92,7 +93,7 @@ class JoinGroup(RowGroup):
         #: numbers of two types are compared as doubles
         self._common = pa.float64() if len(types) > 1 else types.pop()
         self._values = Interner()
-        self._index = JoinScan(len(plan.left_box), len(plan.right_box))
+        self._index = RangeJoin(len(plan.left_box), len(plan.right_box))
 
     @property
     def index(self) -> BoundIndex:

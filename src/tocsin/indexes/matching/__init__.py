@@ -2,20 +2,27 @@
 
 from tocsin.indexes.matching.access import AccessIndex
 from tocsin.indexes.matching.adaptive import AdaptiveMatching
-from tocsin.indexes.matching.common_kernels import IdOrder
+from tocsin.indexes.matching.betree import BEStarTree, BETree
+from tocsin.indexes.matching.common_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events, events_from_columns, events_from_rows, row_of
 from tocsin.indexes.matching.examine import examine, verdict
+from tocsin.indexes.matching.kindex import CountingIndex, KIndex
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 
 __all__ = [
+    "SCORES",
     "AccessIndex",
     "AdaptiveMatching",
+    "BEStarTree",
+    "BETree",
     "Conjunctions",
+    "CountingIndex",
     "Events",
     "IdOrder",
+    "KIndex",
     "MatchScan",
     "PredicateColumns",
     "conjunctions_from_triplets",

@@ -16,16 +16,11 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Ints
 from tocsin.indexes.matching.access_kernels import N_RUNS, match_events
 from tocsin.indexes.matching.access_layout_kernels import BLOCK
 from tocsin.indexes.matching.access_parts import Part, build_parts
-from tocsin.indexes.matching.access_report_kernels import (
-    Runs,
-    group_runs,
-    offer_matches,
-    report_heaps,
-    sort_matches,
-)
-from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, IdOrder, Matches
+from tocsin.indexes.matching.access_report_kernels import offer_matches, report_heaps
+from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, joined, parameters_of
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.orders import told
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
 from tocsin.indexes.matching.scan import MatchScan
@@ -49,12 +44,15 @@ IN_TAIL = 0
 class AccessIndex:
     """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
-    def __init__(self, capacity: int = 16, tail: int = TAIL) -> None:
+    def __init__(self, capacity: int = 16, tail: int = TAIL, score: str = "sum") -> None:
+        """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
         self._capacity = capacity
+        self._score = score
+        self._kind = SCORES[score]
         self._tail_limit = tail
         #: parts, each at least GROWTH times the next when it was built
         self._parts: list[Part] = []
-        self._tail = MatchScan(capacity)
+        self._tail = MatchScan(capacity, score)
         self._tail_slots = Slots()
         #: int32 by slot of the tail: the subscription
         self._tail_owner: Ints = np.zeros(capacity, np.int32)
@@ -180,7 +178,7 @@ class AccessIndex:
         self._build(np.concatenate([one for one, _ in merged]), joined([held for _, held in merged]))
 
     def _build(self, slots: Ints, given: Conjunctions) -> None:
-        for part in build_parts(slots, given):
+        for part in build_parts(slots, given, self._kind):
             self._parts.append(part)
             mine = part.columns.records.slot
             self._home[mine] = len(self._parts)
@@ -191,7 +189,7 @@ class AccessIndex:
         self._tail_slots.give_back(local)
         if len(self._tail_slots) == 0:
             # Slots that nobody has any more cost a scan as much as others.
-            self._tail, self._tail_slots = MatchScan(self._capacity), Slots()
+            self._tail, self._tail_slots = MatchScan(self._capacity, self._score), Slots()
 
     def _taken_tail(self) -> tuple[Ints, Conjunctions]:
         """What the tail held, which is empty then."""
@@ -232,10 +230,12 @@ class AccessIndex:
         for part in self._parts:
             found.progress[EVENT] = 0
             columns, visits = part.translate(events), part.visits(events, VISITS)
-            while not match_events(part.columns, columns, 0, events.n_events, visits, nothing, ids, found):
+            while not match_events(
+                part.columns, columns, 0, events.n_events, self._kind, visits, nothing, ids, found
+            ):
                 found = grown_report(found, len(found.step) + BLOCK)
         self._rows = max(self._capacity, int(1.25 * found.progress[N_ROWS]))
-        return self._told(found, events.n_events)
+        return told(found, events.n_events, self._top)
 
     def _found_in_tail(self, events: Events, ids: IdOrder) -> Matches:
         """A report that begins with the tail's matches, a run for each event."""
@@ -247,16 +247,6 @@ class AccessIndex:
         found.step[: len(begins)], found.rank[: len(begins)] = tail.step[begins], begins
         found.progress[N_ROWS], found.progress[N_RUNS] = n_rows, len(begins)
         return found
-
-    def _told(self, found: Matches, n_events: int) -> ChangeSet:
-        """Matches by event and slot, as changes."""
-        n_runs = int(found.progress[N_RUNS])
-        runs = Runs(*(np.empty(length, np.int64) for length in (n_events + 1, n_runs, n_runs, n_events + 1)))
-        group_runs(found, runs)
-        bits = max(1, -(-self._top.bit_length() // 2))
-        spare, out = empty_report(int(np.diff(runs.row).max())), empty_report(int(runs.row[-1]))
-        sort_matches(found, runs, bits, np.empty((2, 1 << bits), np.int32), spare, out)
-        return changes_of(out.step, out.subscription, out.score, None)
 
     def _best(self, events: Events, top: int, ids: IdOrder) -> ChangeSet:
         tail = self._scan_tail(events, top, ids)
@@ -271,7 +261,7 @@ class AccessIndex:
             offer_matches(tail.step[cut], tail.subscription[cut], tail.score[cut], begin, best, ids)
             for columns, known, visits in parts:
                 out.progress[EVENT] = begin
-                match_events(columns, known, begin, end, visits, best, ids, out)
+                match_events(columns, known, begin, end, self._kind, visits, best, ids, out)
             out = grown_report(out, int(best.size[: end - begin].sum()))
             report_heaps(best, begin, end, ids, out)
         n_rows = int(out.progress[N_ROWS])

@@ -8,27 +8,26 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
+    BELOW,
+    BEYOND,
     NEVER,
     SIEVE,
-    WORD,
     Blocks,
     Bounds,
     RecordColumns,
-    Words,
+    cell_of,
     high_of,
     key_of,
     low_of,
     pack_predicate,
 )
-from tocsin.indexes.matching.common_kernels import Records, count_below
+from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
-#: A key with fewer records of a block than this has no column, and shares a row of the sieve.
-FEW = 8
-#: Rows of a block's columns, about: the more, the sharper they sift. Each takes as many bits as a block has
-#: records.
-BLOCK_ROWS = 400
+#: A key with fewer records of a block than this has no column, which would take 2 bytes for each record of
+#: the block, and shares a bit of the sieve.
+FEW = 16
 
 
 class Survey(NamedTuple):
@@ -88,8 +87,17 @@ def encode_predicates(
         for place in range(key_first[key], key_first[key + 1]):
             low_code, high_code = np.int64(NEVER), np.int64(0)
             if low[place] <= high[place]:
-                low_code = np.int64(count_below(value, begin, end, low[place]))
-                high_code = np.int64(count_below(value, begin, end, high[place]))
+                # Both ends in one binary search: neither has to wait for what the other reads. Both are
+                # among the bounds.
+                least, most, length = low[place], high[place], np.uint64(end - begin)
+                first, last = np.uint64(begin), np.uint64(begin)
+                while length > 1:
+                    half = length >> np.uint64(1)
+                    # Arithmetic, not jumps that cannot be predicted.
+                    first += half * np.uint64(value[first + half - np.uint64(1)] < least)
+                    last += half * np.uint64(value[last + half - np.uint64(1)] < most)
+                    length -= half
+                low_code, high_code = np.int64(first) - begin, np.int64(last) - begin
                 n_low[low_code] += 1
                 n_high[high_code + 1] += 1
             out_code[place] = pack_predicate(np.int64(key), low_code, high_code)
@@ -131,13 +139,17 @@ def choose_access(
 
 
 @kernel
-def score_records(first: Longs, weight: Floats, out_score: Floats, out_reach: Floats) -> None:
-    """The scores of records where all weights of an event are 1, and the same without what subtracts."""
+def score_records(first: Longs, weight: Floats, kind: int, out_score: Floats, out_reach: Floats) -> None:
+    """The scores of records where all weights of an event are 1, and what no other weights up to 1 exceed."""
     for record in range(out_score.shape[0]):
-        score, reach = 0.0, 0.0
+        score = 1.0 if kind == PRODUCT else 0.0
+        reach = score
         for predicate in range(first[record], first[record + 1]):
-            score += weight[predicate]
-            reach += max(weight[predicate], 0.0)
+            number, most = predicate - first[record], max(weight[predicate], 0.0)
+            if kind == PRODUCT:
+                most = abs(weight[predicate])
+            score = add_term(score, weight[predicate], number, kind)
+            reach = add_term(reach, most, number, kind)
         out_score[record] = score
         out_reach[record] = reach
 
@@ -170,7 +182,7 @@ def move_predicates(
 
 @kernel
 def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
-    """Hull and reach of each block, and a bit for each record that some event can satisfy."""
+    """Hull and reach of each block, and which records some event can satisfy."""
     first, predicate, alive = records.first, records.predicate, blocks.alive
     for key in range(blocks.first.shape[0] - 1):
         for block in range(blocks.first[key], blocks.first[key + 1]):
@@ -189,20 +201,16 @@ def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
                         low = min(low, low_of(packed))
                         high = max(high, high_of(packed))
                 if is_possible:
-                    place = record - blocks.record[block]
-                    alive[block, place // WORD] |= np.uint64(1) << np.uint64(place % WORD)
+                    alive[block, record - blocks.record[block]] = 1
             blocks.low[block], blocks.high[block], blocks.reach[block] = low, high, reach
 
 
 @kernel
-def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Survey) -> tuple[int, bool]:
-    """List the keys of a block's records, the most asked for first.
-
-    Returns how many there are, and whether any is asked for twice by one record.
-    """
+def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Survey) -> int:
+    """List the keys of a block's records, the most asked for first. Returns how many there are."""
     first, predicate = records.first, records.predicate
     asking, keys, last, low, high = survey.n_records, survey.keys, survey.last, survey.low, survey.high
-    n_keys, is_repeated = 0, False
+    n_keys = 0
     for record in range(begin, end):
         for number in range(first[record], first[record + 1]):
             packed = predicate[number]
@@ -214,7 +222,6 @@ def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Surve
                 n_keys += 1
                 low[key], high[key], last[key] = code, high_of(packed), -1
             if last[key] == record:
-                is_repeated = True
                 continue
             last[key] = record
             asking[key] += 1
@@ -228,112 +235,78 @@ def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Surve
             keys[here] = keys[here - 1]
             here -= 1
         keys[here] = key
-    return n_keys, is_repeated
+    return n_keys
 
 
 @kernel
-def choose_shift(n_asking: Whole, n_predicates: Whole, span: Whole) -> Whole:
-    """How many bits of a code a column leaves out: cells are shared out by how many ask for a key."""
-    shift, n_cells = np.int64(0), max(BLOCK_ROWS * n_asking // n_predicates, 2)
-    while (span >> shift) + 1 > n_cells:
-        shift += 1
-    return shift
-
-
-@kernel
-def count_rows(blocks: Blocks, records: RecordColumns, survey: Survey) -> Whole:
-    """Lay out the columns and sieves of all blocks; how many rows they take."""
-    n_columns, n_rows = 0, np.int64(0)
+def count_columns(blocks: Blocks, records: RecordColumns, survey: Survey) -> int:
+    """Lay out the columns and sieves of all blocks; how many sieves there are."""
+    n_columns, n_sieves = 0, 0
     for block in range(blocks.low.shape[0]):
         blocks.column[block] = n_columns
         blocks.sieve[block] = -1
-        begin, end = blocks.record[block], blocks.record[block + 1]
-        n_predicates = np.int64(records.first[end] - records.first[begin])
-        n_keys, _ = survey_block(records, begin, end, survey)
+        n_keys = survey_block(records, blocks.record[block], blocks.record[block + 1], survey)
         for number in range(n_keys):
             key = survey.keys[number]
-            asking, span = np.int64(survey.n_records[key]), np.int64(survey.high[key]) - survey.low[key]
-            if asking >= FEW:
-                n_rows += 2 + (span >> choose_shift(asking, n_predicates, span))
+            if survey.n_records[key] >= FEW:
                 n_columns += 1
-            else:
-                blocks.sieve[block] = 0
+            elif blocks.sieve[block] < 0:
+                blocks.sieve[block] = n_sieves
+                n_sieves += 1
             survey.n_records[key] = 0
-        if blocks.sieve[block] == 0:
-            blocks.sieve[block] = n_rows
-            n_rows += SIEVE
     blocks.column[blocks.low.shape[0]] = n_columns
-    return n_rows
+    return n_sieves
 
 
 @kernel
-def write_columns(
-    blocks: Blocks, block: int, n_predicates: Whole, n_keys: int, survey: Survey, n_rows: Whole
-) -> tuple[Whole, bool]:
-    """Write the columns of a block, whose rows begin at `n_rows`; where they end, and if all are exact."""
-    is_exact = blocks.sieve[block] < 0
+def write_columns(blocks: Blocks, block: int, n_keys: int, survey: Survey) -> None:
+    """Write the columns of a block, whose keys are surveyed."""
     for number in range(n_keys):
         key = survey.keys[number]
-        asking, span = np.int64(survey.n_records[key]), np.int64(survey.high[key]) - survey.low[key]
         survey.column[key] = -1
-        if asking >= FEW:
-            place, shift = blocks.column[block] + number, choose_shift(asking, n_predicates, span)
+        if survey.n_records[key] >= FEW:
+            place = blocks.column[block] + number
+            span, shift = np.int64(survey.high[key]) - survey.low[key], 0
+            while (span >> shift) + 2 > BEYOND:
+                shift += 1
             survey.column[key] = place
             column = blocks.columns[place]
-            column["key"], column["low"], column["high"] = key, survey.low[key], survey.high[key]
-            column["shift"], column["row"] = shift, n_rows
-            n_rows += 2 + (span >> shift)
-            is_exact &= shift == 0
+            column["key"], column["low"], column["shift"] = key, survey.low[key], shift
         survey.n_records[key] = 0
         survey.last[key] = -1
-    return n_rows, is_exact
 
 
 @kernel
-def clear_bit(rows: Words, row: Whole, place: Whole) -> None:
-    """Take a record out of a row."""
-    rows[row, place // WORD] &= ~(np.uint64(1) << np.uint64(place % WORD))
+def fill_columns(blocks: Blocks, records: RecordColumns, survey: Survey, first_test: Ints) -> None:
+    """Write columns, the cells of records that ask for them, and which records these decide.
 
-
-@kernel
-def fill_rows(blocks: Blocks, records: RecordColumns, survey: Survey, first_test: Ints) -> None:
-    """Write columns, and take records out of the rows that do not satisfy them: all bits are set before.
-
-    Only the first predicate of a record on a key counts: a range in an event may satisfy two, each by another
-    number.
+    Only the first predicate of a record on a key has cells: a range in an event may satisfy two, each by
+    another number.
     """
     first, predicate, last, column_of = records.first, records.predicate, survey.last, survey.column
-    rows, columns = blocks.rows, blocks.columns
-    n_rows: Whole = np.int64(0)
+    columns, cells, is_sure = blocks.columns, blocks.cells, records.is_sure
     for block in range(blocks.low.shape[0]):
         begin, end = blocks.record[block], blocks.record[block + 1]
-        n_keys, is_repeated = survey_block(records, begin, end, survey)
-        n_predicates = np.int64(first[end] - first[begin])
-        n_rows, is_exact = write_columns(blocks, block, n_predicates, n_keys, survey, n_rows)
-        sieve = blocks.sieve[block]
-        if sieve >= 0:
-            n_rows += SIEVE
-        is_tested = first_test.shape[0] > 0 and first_test[begin] < first_test[end]
-        blocks.is_exact[block] = is_exact and not is_repeated and not is_tested
+        n_keys = survey_block(records, begin, end, survey)
+        write_columns(blocks, block, n_keys, survey)
+        cells[blocks.column[block] : blocks.column[block + 1], 0] = BELOW
+        cells[blocks.column[block] : blocks.column[block + 1], 1] = BEYOND
         for record in range(begin, end):
             place = np.int64(record - begin)
+            is_sure[record] = first_test.shape[0] == 0 or first_test[record] == first_test[record + 1]
             for number in range(first[record], first[record + 1]):
                 packed = predicate[number]
                 key, low = key_of(packed), low_of(packed)
                 if low == NEVER or last[key] == record:
+                    is_sure[record] = False
                     continue
                 last[key] = record
                 if column_of[key] < 0:
-                    clear_bit(rows, sieve + key % SIEVE, place)
+                    blocks.sieves[blocks.sieve[block], place] |= np.uint32(1) << np.uint32(key % SIEVE)
+                    is_sure[record] = False
                     continue
                 column = columns[column_of[key]]
-                row, shift, base = np.int64(column["row"]), np.int64(column["shift"]), np.int64(column["low"])
-                clear_bit(rows, row, place)
-                for cell in range((low - base) >> shift):
-                    clear_bit(rows, row + 1 + cell, place)
-                begin_cell, end_cell = (
-                    (high_of(packed) - base) >> shift,
-                    (column["high"] - base) >> shift,
-                )
-                for cell in range(begin_cell + 1, end_cell + 1):
-                    clear_bit(rows, row + 1 + cell, place)
+                base, shift = np.int64(column["low"]), np.int64(column["shift"])
+                cells[column_of[key], 0, place] = cell_of(low, base, shift)
+                cells[column_of[key], 1, place] = cell_of(high_of(packed), base, shift)
+                is_sure[record] &= shift == 0

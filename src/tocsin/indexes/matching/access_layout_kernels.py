@@ -14,10 +14,9 @@ from tocsin.indexes.shared.names_kernels import Whole
 
 Words: TypeAlias = NDArray[np.uint64]
 
-#: Records of a block, and the words of as many bits.
+#: Records of a block, and how many of them a vector of bytes holds: cells are compared as many at a time.
 BLOCK = 256
-WORD = 64
-WORDS = 4
+LANES = 32
 #: The key that every event has: where a conjunction without predicates is found.
 ALWAYS = 0
 #: A code is a bound's place among those of its key. A packed predicate has, from the highest bit on, its
@@ -34,15 +33,15 @@ GUARDS = (1 << CODE_BITS) | (1 << (CODE_BITS + HIGH_SHIFT))
 NEVER = MASK - 1
 #: In place of the value that an event lacks: it meets nothing.
 LACKING = (MASK << HIGH_SHIFT) | MASK
-#: Rows of a block's sieve.
+#: Keys without a column share so many bits.
 SIEVE = 32
+#: The cells of records that do not ask for a column's key: from below the first cell to beyond the last.
+BELOW = 0
+BEYOND = 255
 
-#: A column of a block: a key that many of its records ask for; the least and the greatest of the codes that
-#: they ask for; how many of these bits a cell leaves out; its first row.
-COLUMN = np.dtype(
-    [("key", np.int32), ("low", np.int32), ("high", np.int32), ("shift", np.int32), ("row", np.int64)],
-    align=True,
-)
+#: A column of a block: a key that many of its records ask for; the least of the codes that they ask for; how
+#: many of a code's bits a cell leaves out.
+COLUMN = np.dtype([("key", np.int32), ("low", np.int32), ("shift", np.int32)], align=True)
 
 
 class Bounds(NamedTuple):
@@ -55,7 +54,7 @@ class Bounds(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Records in blocks by access key, and what their records ask for as rows of bits."""
+    """Records in blocks by access key, and what their records ask for as cells, a byte for each end."""
 
     #: int32 (keys + 1,): the first block of each key
     first: Ints
@@ -71,18 +70,16 @@ class Blocks(NamedTuple):
     record: Ints
     #: int32 (blocks + 1,): its first column
     column: Ints
-    #: int64 (blocks,): first row of its sieve, -1 where it needs none
-    sieve: Longs
-    #: bool (blocks,): rows alone decide
-    is_exact: NDArray[np.bool_]
-    #: uint64 (blocks, WORDS): a bit for each record that is there
-    alive: Words
+    #: int32 (blocks,): its sieve, -1 where it needs none
+    sieve: Ints
+    #: uint8 (blocks, BLOCK): 1 for each record that is there and can be satisfied
+    alive: Bytes
     #: COLUMN
     columns: Records
-    #: uint64 (rows, WORDS): a column has a row for events without its key, and one a cell: a bit for each
-    #: record that a value in the cell may satisfy. A row of a sieve has a bit for each record that asks for
-    #: none of the keys that share it.
-    rows: Words
+    #: uint8 (columns, 2, BLOCK): the first and the last cell that satisfies each record
+    cells: Bytes
+    #: uint32 (sieves, BLOCK): a bit for each share of the keys without a column that a record asks for
+    sieves: NDArray[np.uint32]
 
 
 class RecordColumns(NamedTuple):
@@ -96,6 +93,8 @@ class RecordColumns(NamedTuple):
     score: Floats
     #: float64 (records,): what its score cannot exceed where no weight of an event is negative or above 1
     reach: Floats
+    #: bool (records,): cells alone decide
+    is_sure: NDArray[np.bool_]
     #: int64 (predicates,): packed
     predicate: Longs
     #: float64 (predicates,)
@@ -138,8 +137,8 @@ class Visits(NamedTuple):
     greatest: Floats
     #: bool (events,): all weights are 1
     is_even: NDArray[np.bool_]
-    #: uint64 (events,): a bit for each row of a sieve that the event has a key of
-    sieve: Words
+    #: uint32 (events,): a bit for each share of a sieve that the event has no key of
+    absent: NDArray[np.uint32]
     #: int32 (2, visits): event, and number of the block by reach, as they are found
     found: Ints
     #: int32 (visits,): event and block of each, the blocks of the greatest reach first
@@ -147,8 +146,8 @@ class Visits(NamedTuple):
     block: Ints
     #: int64 (blocks + 1,): where the visits of each block begin, by reach
     first: Longs
-    #: uint64 (WORDS,): the records of the block visited that may match
-    bits: Words
+    #: uint8 (BLOCK,): 1 for each record of the block visited that may match
+    is_met: Bytes
     #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
     laid_code: Longs
     laid_value: Longs
@@ -182,3 +181,9 @@ def low_of(packed: Whole) -> np.int64:
 def high_of(packed: Whole) -> np.int64:
     """The high code of a packed predicate, or the low one of a value."""
     return np.int64(((packed >> HIGH_SHIFT) & MASK) - 1)
+
+
+@kernel
+def cell_of(code: Whole, base: Whole, shift: Whole) -> np.uint8:
+    """The cell of a code in a column: from 1 on, BELOW before the first and at most BEYOND."""
+    return np.uint8(min(max(1 + ((code - base) >> shift), BELOW), BEYOND))

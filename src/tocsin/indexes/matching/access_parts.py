@@ -9,9 +9,9 @@ from tocsin.indexes.matching.access_build_kernels import (
     Survey,
     bound_blocks,
     choose_access,
-    count_rows,
+    count_columns,
     encode_predicates,
-    fill_rows,
+    fill_columns,
     group_bounds,
     move_predicates,
     place_records,
@@ -19,6 +19,8 @@ from tocsin.indexes.matching.access_build_kernels import (
 )
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
+    BELOW,
+    BEYOND,
     BLOCK,
     CODE_BITS,
     COLUMN,
@@ -29,14 +31,13 @@ from tocsin.indexes.matching.access_layout_kernels import (
     MASK,
     NEVER,
     SIEVE,
-    WORD,
-    WORDS,
     AccessColumns,
     Blocks,
     Bounds,
     RecordColumns,
     Tests,
     Visits,
+    cell_of,
 )
 from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
@@ -50,11 +51,14 @@ MOST_KEYS = 1 << KEY_BITS
 class Part:
     """Conjunctions that were indexed together. Records are its own numbers for them."""
 
-    def __init__(self, slots: Ints, given: Conjunctions) -> None:
-        """Index conjunctions. Cost: n log n, and linear in predicates times their logarithm."""
+    def __init__(self, slots: Ints, given: Conjunctions, score: int) -> None:
+        """Index conjunctions, whose scores are the SUM … PRODUCT of weights.
+
+        Cost: n log n, and linear in predicates times their logarithm.
+        """
         self.names = {name: number for number, name in enumerate(given.names)}
         self.n_keys = KINDS * len(given.names) + KINDS
-        self.columns = _build(slots, given, self.n_keys)
+        self.columns = _build(slots, given, self.n_keys, score)
         self.n_records = len(slots)
         self.n_alive = len(slots)
 
@@ -69,12 +73,12 @@ class Part:
             value_entry=np.empty(n_entries, np.int32),
             greatest=np.empty(events.n_events),
             is_even=np.empty(events.n_events, np.bool_),
-            sieve=np.empty(events.n_events, np.uint64),
+            absent=np.empty(events.n_events, np.uint32),
             found=np.empty((2, room + n_blocks + 1), np.int32),
             event=np.empty(room + n_blocks, np.int32),
             block=np.empty(room + n_blocks, np.int32),
             first=np.empty(n_blocks + 1, np.int64),
-            bits=np.empty(WORDS, np.uint64),
+            is_met=np.empty(BLOCK, np.uint8),
             laid_code=np.full(self.n_keys, LACKING, np.int64),
             laid_value=np.zeros(self.n_keys, np.int64),
         )
@@ -84,9 +88,7 @@ class Part:
         blocks = self.columns.blocks
         self.columns.records.slot[records] = -1
         block = np.searchsorted(blocks.record, records, side="right") - 1
-        word, bit = np.divmod(records - blocks.record[block], WORD)
-        mask = ~(np.uint64(1) << bit.astype(np.uint64))
-        np.bitwise_and.at(blocks.alive, (block, word), mask)
+        blocks.alive[block, records - blocks.record[block]] = 0
         self.n_alive -= len(records)
 
     def translate(self, events: Events) -> EventColumns:
@@ -138,68 +140,67 @@ class Part:
             assert (np.diff(tests.predicate) > 0).all()
 
     def _check_block(self, key: int, block: int) -> None:
-        """Records are by reach and within the hull, and each row has those that its cell may satisfy."""
+        """Records are by reach and within the hull, and each has the cells that its predicates meet."""
         blocks, records = self.columns.blocks, self.columns.records
         begin, end = blocks.record[block], blocks.record[block + 1]
         assert 0 < end - begin <= BLOCK
         assert (np.diff(records.reach[begin:end]) <= 0).all()
         assert blocks.reach[block] == records.reach[begin]
-        columns = {
-            int(column["key"]): column
-            for column in blocks.columns[blocks.column[block] : blocks.column[block + 1]]
-        }
+        first, last = blocks.column[block], blocks.column[block + 1]
+        columns = {int(blocks.columns[number]["key"]): int(number) for number in range(first, last)}
         for place, record in enumerate(range(begin, end)):
             packed = records.predicate[records.first[record] : records.first[record + 1]]
             keys, lows = packed >> KEY_SHIFT, NEVER - (packed & MASK)
             highs = ((packed >> HIGH_SHIFT) & MASK) - 1
-            is_alive = bool(blocks.alive[block, place // WORD] >> np.uint64(place % WORD) & np.uint64(1))
+            is_alive = bool(blocks.alive[block, place])
             if (lows == NEVER).any() or records.slot[record] < 0:
                 assert not is_alive
                 continue
             assert is_alive
             mine = keys == key
             assert key == ALWAYS or (mine & (blocks.low[block] <= lows) & (highs <= blocks.high[block])).any()
-            for number in range(len(packed)):
-                if keys[number] not in keys[:number]:
-                    column = columns.get(int(keys[number]))
-                    self._check_rows(
-                        block, column, int(keys[number]), place, int(lows[number]), int(highs[number])
-                    )
+            first_of = {int(asked): number for number, asked in reversed(list(enumerate(keys)))}
+            assert len(first_of) == len(keys) or not records.is_sure[record]
+            for asked, number in first_of.items():
+                self._check_cells(
+                    block, columns.get(asked), asked, place, int(lows[number]), int(highs[number])
+                )
+            for asked in columns.keys() - first_of.keys():
+                assert blocks.cells[columns[asked], :, place].tolist() == [BELOW, BEYOND]
 
-    def _check_rows(
-        self, block: int, column: np.void | None, key: int, place: int, low: int, high: int
-    ) -> None:
-        """The bits of one record in the rows of one key."""
-        rows = self.columns.blocks.rows
-        bit = (rows[:, place // WORD] >> np.uint64(place % WORD)) & np.uint64(1)
+    def _check_cells(self, block: int, column: int | None, key: int, place: int, low: int, high: int) -> None:
+        """The cells of one record in one key."""
+        blocks = self.columns.blocks
+        is_sure = self.columns.records.is_sure[blocks.record[block] + place]
         if column is None:
-            assert bit[self.columns.blocks.sieve[block] + key % SIEVE] == 0
+            assert blocks.sieves[blocks.sieve[block], place] >> np.uint32(key % SIEVE) & np.uint32(1)
+            assert not is_sure
             return
-        row, base, shift = int(column["row"]), int(column["low"]), int(column["shift"])
-        assert base <= low <= high <= column["high"]
-        n_cells = 1 + ((int(column["high"]) - base) >> shift)
-        expected = [(low - base) >> shift <= cell <= (high - base) >> shift for cell in range(n_cells)]
-        assert bit[row : row + 1 + n_cells].tolist() == [0, *expected]
+        base, shift = (int(blocks.columns[column][name]) for name in ("low", "shift"))
+        cells = [int(cell_of(code, base, shift)) for code in (low, high)]
+        assert blocks.cells[column, :, place].tolist() == cells
+        assert BELOW < cells[0] <= cells[1] < BEYOND
+        assert shift == 0 or not is_sure
 
 
-def build_parts(slots: Ints, given: Conjunctions) -> list[Part]:
+def build_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
     """As few parts as packed predicates have codes for. Cost: that of building them."""
     n_keys = KINDS * len(given.names) + KINDS
     crowd = int(np.bincount(given.predicates["key"], minlength=1).max())
     if len(slots) < 2 or (n_keys <= MOST_KEYS and crowd <= MOST_PREDICATES):
-        return [Part(slots, given)]
+        return [Part(slots, given, score)]
     parts = []
     for rows in np.array_split(np.arange(len(slots)), 2):
-        parts += build_parts(slots[rows], given.take(rows))
+        parts += build_parts(slots[rows], given.take(rows), score)
     return parts
 
 
-def _build(slots: Ints, given: Conjunctions, n_keys: int) -> AccessColumns:
+def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessColumns:
     first = np.append(starts_of(given.counts), len(given.predicates))
     weight = given.predicates["weight"].copy()
     bounds, predicate, access = _encode(given, first, n_keys)
     score, reach = np.empty(len(slots)), np.empty(len(slots))
-    score_records(first, weight, score, reach)
+    score_records(first, weight, kind, score, reach)
     if np.array_equal(score, reach):
         reach = score
     key_block, block_record, block_of = _assign_blocks(predicate, access, n_keys)
@@ -211,6 +212,7 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int) -> AccessColumns:
         slot=slots[source],
         score=moved_score,
         reach=moved_score if reach is score else reach[source],
+        is_sure=np.empty(len(slots), np.bool_),
         predicate=np.empty(len(predicate), np.int64),
         weight=np.empty(len(predicate)),
     )
@@ -305,11 +307,11 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
         place=np.zeros(n_blocks, np.int32),
         record=block_record,
         column=np.zeros(n_blocks + 1, np.int32),
-        sieve=np.full(n_blocks, -1, np.int64),
-        is_exact=np.zeros(n_blocks, np.bool_),
-        alive=np.zeros((n_blocks, WORDS), np.uint64),
+        sieve=np.full(n_blocks, -1, np.int32),
+        alive=np.zeros((n_blocks, BLOCK), np.uint8),
         columns=np.zeros(0, COLUMN),
-        rows=np.zeros((0, WORDS), np.uint64),
+        cells=np.zeros((0, 2, BLOCK), np.uint8),
+        sieves=np.zeros((0, BLOCK), np.uint32),
     )
 
 
@@ -319,10 +321,12 @@ def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: i
     blocks.by_reach[:] = np.argsort(-blocks.reach, kind="stable")
     blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
     survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))
-    n_rows = count_rows(blocks, records, survey)
+    n_sieves = count_columns(blocks, records, survey)
+    n_columns = int(blocks.column[-1])
     blocks = blocks._replace(
-        columns=np.zeros(blocks.column[-1], COLUMN),
-        rows=np.full((n_rows, WORDS), np.iinfo(np.uint64).max, np.uint64),
+        columns=np.zeros(n_columns, COLUMN),
+        cells=np.empty((n_columns, 2, BLOCK), np.uint8),
+        sieves=np.zeros((n_sieves, BLOCK), np.uint32),
     )
-    fill_rows(blocks, records, survey, tests.first)
+    fill_columns(blocks, records, survey, tests.first)
     return blocks

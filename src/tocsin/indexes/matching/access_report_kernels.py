@@ -72,7 +72,8 @@ def sort_matches(found: Matches, runs: Runs, bits: int, count: Ints, spare: Matc
         out.subscription,
         out.score,
     )
-    low, high, mask = count[0], count[1], np.int32(count.shape[1] - 1)
+    # Unsigned indexes: a signed one may be negative, which costs a check at each use.
+    low, high, mask, shift = count[0], count[1], np.uint32(count.shape[1] - 1), np.uint32(bits)
     for event in range(runs.row.shape[0] - 1):
         base, end = runs.row[event], runs.row[event + 1]
         out.step[base:end] = event
@@ -91,22 +92,25 @@ def sort_matches(found: Matches, runs: Runs, bits: int, count: Ints, spare: Matc
         # By the lower half of the bits, then by the upper one.
         count[:] = 0
         for run in range(first_run, last_run):
-            for row in range(begins[run], ends[run]):
-                low[slot[row] & mask] += 1
-                high[slot[row] >> bits] += 1
-        low_place, high_place = np.int32(0), np.int32(0)
-        for digit in range(mask + 1):
+            for row in range(np.uint64(begins[run]), np.uint64(ends[run])):
+                one = np.uint32(slot[row])
+                low[one & mask] += 1
+                high[one >> shift] += 1
+        low_place, high_place = np.int64(0), base
+        for digit in range(count.shape[1]):
             low[digit], low_place = low_place, low_place + low[digit]
             high[digit], high_place = high_place, high_place + high[digit]
         for run in range(first_run, last_run):
-            for row in range(begins[run], ends[run]):
-                place = low[slot[row] & mask]
-                spare_slot[place], spare_score[place] = slot[row], score[row]
-                low[slot[row] & mask] += 1
-        for row in range(end - base):
-            place = base + high[spare_slot[row] >> bits]
-            out_slot[place], out_score[place] = spare_slot[row], spare_score[row]
-            high[spare_slot[row] >> bits] += 1
+            for row in range(np.uint64(begins[run]), np.uint64(ends[run])):
+                one = np.uint32(slot[row])
+                place = np.uint32(low[one & mask])
+                spare_slot[place], spare_score[place] = one, score[row]
+                low[one & mask] += 1
+        for row in range(np.uint64(end - base)):
+            one = np.uint32(spare_slot[row])
+            place = np.uint32(high[one >> shift])
+            out_slot[place], out_score[place] = one, spare_score[row]
+            high[one >> shift] += 1
 
 
 @kernel

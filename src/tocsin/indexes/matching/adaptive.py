@@ -24,13 +24,15 @@ class AdaptiveMatching:
     it is made once, and again the same after `restore`.
     """
 
-    def __init__(self, capacity: int = 16, many: int = MANY, tail: int = TAIL) -> None:
+    def __init__(self, capacity: int = 16, many: int = MANY, tail: int = TAIL, score: str = "sum") -> None:
+        """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
         self._capacity = capacity
+        self._score = score
         self._many = many
         self._tail = tail
         #: one more than the largest slot ever there
         self._top = 0
-        self._index: MatchScan | AccessIndex = MatchScan(capacity)
+        self._index: MatchScan | AccessIndex = MatchScan(capacity, score)
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
         """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
@@ -40,7 +42,7 @@ class AdaptiveMatching:
         if len(slots):
             self._top = max(self._top, int(slots.max()) + 1)
         if self._top >= self._many and isinstance(self._index, MatchScan):
-            access = AccessIndex(self._capacity, self._tail)
+            access = AccessIndex(self._capacity, self._tail, self._score)
             access.restore(self._index.arrays())
             self._index = access
         self._index.register(slots, predicates)
@@ -72,7 +74,7 @@ class AdaptiveMatching:
         """Become what `arrays` was taken from. Cost: as to register all at once."""
         self._top = len(arrays["slots_count"])
         if self._top >= self._many:
-            self._index = AccessIndex(self._capacity, self._tail)
+            self._index = AccessIndex(self._capacity, self._tail, self._score)
         self._index.restore(arrays)
 
     def check_invariants(self) -> None:
@@ -89,5 +91,6 @@ class AdaptiveMatching:
         than = "fewer" if isinstance(self._index, MatchScan) else "not fewer"
         return (
             f"{self._index.explain()}; chosen because there were up to {self._top:,} at a time, "
-            f"{than} than the {self._many:,} from which on access predicates are faster"
+            f"{than} than the {self._many:,} from which on access predicates are faster; "
+            f"a score is the {self._score} of weights"
         )

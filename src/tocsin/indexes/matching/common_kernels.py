@@ -34,6 +34,13 @@ TEXT_AT_LEAST = 7
 TEXT_ABOVE = 8
 TEXT_BETWEEN = 9
 
+#: How the weights of predicates make a score.
+SUM = 0
+MAX = 1
+MIN = 2
+PRODUCT = 3
+#: Their names, as users give them.
+SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
 
 #: Places in `Matches.progress`.
 EVENT = 0
@@ -175,6 +182,21 @@ def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> 
     if kind == TEXT_ABOVE:
         return order > 0
     return order >= 0 and compare_operand(value, operands, heap, first + 1) <= 0
+
+
+@kernel
+def add_term(score: float, term: float, number: Whole, kind: Whole) -> float:
+    """The score of one predicate more: its weight times the event's is the term, and `number` were before.
+
+    Without any, a product is 1 and everything else 0.
+    """
+    if kind == SUM:
+        return score + term
+    if kind == PRODUCT:
+        return score * term
+    if number == 0:
+        return term
+    return max(score, term) if kind == MAX else min(score, term)
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.matching.common_kernels import BOOLEAN, TEXT, IdOrder
+from tocsin.indexes.matching.common_kernels import BOOLEAN, PRODUCT, SCORES, TEXT, IdOrder, add_term
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.scan import MatchScan
@@ -46,21 +46,23 @@ def examine(one: Conjunctions, events: Events) -> list[Examined]:
     return examined
 
 
-def score(examined: list[Examined]) -> float | None:
-    """The score of the match; None if some predicate does not hold."""
-    total = 0.0
-    for one in examined:
-        total += one.weight * one.event_weight
+def score_of(examined: list[Examined], score: str) -> float | None:
+    """The score of the match, a `sum` … `product`; None if some predicate does not hold."""
+    kind = SCORES[score]
+    total = 1.0 if kind == PRODUCT else 0.0
+    for number, one in enumerate(examined):
+        total = float(add_term(total, one.weight * one.event_weight, np.int64(number), kind))
     return total if all(one.holds for one in examined) else None
 
 
-def verdict(examined: list[Examined]) -> str:
+def verdict(examined: list[Examined], score: str = "sum") -> str:
     """The whole in words: a line for the outcome, and one for each predicate."""
-    total, n_held = score(examined), sum(one.holds for one in examined)
+    total, n_held = score_of(examined, score), sum(one.holds for one in examined)
     if total is None:
         lines = [f"event: no match, {n_held} of {len(examined)} predicates hold"]
     else:
-        lines = [f"event: match, score {total}"]
+        how = "" if score == "sum" else f", the {score} of weights"
+        lines = [f"event: match, score {total}{how}"]
     for number, one in enumerate(examined, start=1):
         seen = "the event has none" if one.seen is None else f"the event has {one.seen}"
         outcome = "holds" if one.holds else "fails"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints
-from tocsin.indexes.matching.common_kernels import N_ROWS, IdOrder, Matches
+from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, parameters_of
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.predicates import PredicateColumns
@@ -27,7 +27,9 @@ TILE_ENTRIES = 2**14
 class MatchScan:
     """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
-    def __init__(self, capacity: int = 16) -> None:
+    def __init__(self, capacity: int = 16, score: str = "sum") -> None:
+        """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
+        self._score = score
         self._store = PredicateStore(capacity)
         self._tile = _empty_tile(1, 1, 0)
         #: rows that the next report starts with, by what the last one needed
@@ -61,7 +63,14 @@ class MatchScan:
         # Without the compiler, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
             while not match_events(
-                self._store.columns, self._store.n_blocks, columns, self._tile, best, ids, out
+                self._store.columns,
+                self._store.n_blocks,
+                columns,
+                self._tile,
+                best,
+                SCORES[self._score],
+                ids,
+                out,
             ):
                 out = grown_report(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])

@@ -21,6 +21,7 @@ from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
     N_ROWS,
+    PRODUCT,
     TEXT,
     Best,
     EventColumns,
@@ -28,6 +29,7 @@ from tocsin.indexes.matching.common_kernels import (
     Matches,
     Records,
     Value,
+    add_term,
     offer_match,
     passes_test,
     read_prefix,
@@ -218,7 +220,14 @@ def list_candidates(columns: MatchColumns, n_blocks: int, rounded: Singles, size
 
 @kernel
 def confirm_candidates(
-    columns: MatchColumns, events: EventColumns, tile: Tile, end: Whole, top: int, ids: IdOrder, out: Matches
+    columns: MatchColumns,
+    events: EventColumns,
+    tile: Tile,
+    end: Whole,
+    top: int,
+    kind: int,
+    ids: IdOrder,
+    out: Matches,
 ) -> None:
     """Score the candidates up to row `end`, keeping those whose predicates all hold."""
     slots, predicates, values = columns.slots, columns.predicates, tile.value
@@ -227,7 +236,7 @@ def confirm_candidates(
         # Unsigned here, too.
         event, slot = np.uint32(out.step[row]), np.uint32(out.subscription[row])
         start = np.uint64(slots[slot]["start"])
-        score = 0.0
+        score = 1.0 if kind == PRODUCT else 0.0
         is_match = True
         for place in range(start, start + np.uint64(slots[slot]["count"])):
             predicate = predicates[place]
@@ -243,7 +252,8 @@ def confirm_candidates(
                 )
             if not is_match:
                 break
-            score += predicate["weight"] * values[event, key, WEIGHT]
+            term = predicate["weight"] * values[event, key, WEIGHT]
+            score = add_term(score, term, np.int64(place - start), kind)
         if is_match and top > 0:
             offer_match(tile.best, np.int64(event), np.int64(slot), score, ids)
         elif is_match:
@@ -262,6 +272,7 @@ def match_tile(
     size: int,
     tile: Tile,
     top: int,
+    kind: int,
     ids: IdOrder,
     out: Matches,
 ) -> bool:
@@ -272,7 +283,7 @@ def match_tile(
     while True:
         begin = out.progress[BLOCK_IN_HAND]
         end = list_candidates(columns, n_blocks, tile.rounded, size, out)
-        confirm_candidates(columns, events, tile, end, top, ids, out)
+        confirm_candidates(columns, events, tile, end, top, kind, ids, out)
         if out.progress[BLOCK_IN_HAND] == n_blocks:
             return True
         if out.progress[BLOCK_IN_HAND] == begin:
@@ -286,10 +297,14 @@ def match_events(
     events: EventColumns,
     tile: Tile,
     top: int,
+    kind: int,
     ids: IdOrder,
     out: Matches,
 ) -> bool:
-    """All matches, or with `top` the best of each event. False: `out` is too full, grow it and call again."""
+    """All matches, or with `top` the best of each event. False: `out` is too full, grow it and call again.
+
+    `kind` is SUM … PRODUCT: how weights make a score.
+    """
     n_events = events.offsets.shape[0] - 1
     while out.progress[EVENT] < n_events:
         begin = out.progress[EVENT]
@@ -297,7 +312,7 @@ def match_events(
         if out.progress[N_ROWS] + size * top > out.step.shape[0]:
             return False
         lay_out_events(events, begin, size, tile)
-        is_done = match_tile(columns, n_blocks, events, size, tile, top, ids, out)
+        is_done = match_tile(columns, n_blocks, events, size, tile, top, kind, ids, out)
         take_out_events(events, begin, size, tile)
         if not is_done:
             return False

@@ -48,6 +48,8 @@ class PredicateStore:
         self._n_operands = 0
         self._n_bytes = 0
         self._n_garbage = 0
+        #: how often attributes were numbered and predicates placed anew
+        self.n_sweeps = 0
         self.columns = MatchColumns(
             **_empty_filters(capacity),
             slots=np.full(capacity, -1, SLOT),
@@ -122,6 +124,20 @@ class PredicateStore:
         )
         return kept.compacted()
 
+    def arrange(self, slots: Ints) -> None:
+        """Write the predicates of these slots first and in this order, so that they lie as they are read.
+
+        Cost: linear in everything that is kept.
+        """
+        others = np.setdiff1d(self._slots_in_use(), slots)
+        order = np.concatenate([slots, others]).astype(np.int64)
+        held = self.columns.slots[order]
+        predicates = self.columns.predicates[runs_of(held["start"], held["count"])]
+        self.columns.slots["start"][order] = starts_of(held["count"])
+        self.columns = self.columns._replace(predicates=predicates)
+        self._n_garbage -= self._n_predicates - len(predicates)
+        self._n_predicates = len(predicates)
+
     def translate(self, events: Events) -> EventColumns:
         """Events, and which of their attributes are known here. Cost: linear in the names."""
         known = np.array([self.attributes.get(name, -1) for name in events.names], np.int32)
@@ -130,6 +146,7 @@ class PredicateStore:
     def sweep(self) -> None:
         """Write everything afresh in slot order, without what is no longer used. Cost: linear."""
         self._become(self.columns.slots["count"][: self.top], self.conjunctions(self._slots_in_use()))
+        self.n_sweeps += 1
 
     def arrays(self) -> Arrays:
         """Everything in slot order, swept first; what can be derived is left out."""

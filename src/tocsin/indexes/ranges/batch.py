@@ -74,7 +74,7 @@ class PaintBatch(PaintDense):
         shown = self._shown(worse, net)
         self._put(better.new())
         # Now the batch is applied.
-        worse_after, worse_stale = self._outline(worse.new()), self._outline(worse.old())
+        worse_after, worse_stale = self._outline(worse.new()), self._stale(worse)
         shown_after, better_after = self._outline(shown), self._outline(better.new())
         self._put(net.old())
         shown_before = self._outline(shown)
@@ -122,6 +122,10 @@ class PaintBatch(PaintDense):
         objects = self.index.objects
         place = objects.slot_place[slots]
         return Events(slots, objects.x[place], objects.y[place], objects.born[place])
+
+    def _stale(self, worse: Net) -> Floats:
+        """Outlines of where the old value of what got worse would still be held, if nobody told of it."""
+        return self._outline(worse.old())
 
     def _put(self, events: Events) -> None:
         self.index.put(events.slot, events.x, events.y, events.born)

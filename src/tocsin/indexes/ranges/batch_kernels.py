@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_NOTES, N_TILES, Events, Messages
+from tocsin.indexes.ranges.events_kernels import write_note, write_tile
+from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_TILES, Events, Messages
 from tocsin.indexes.ranges.objects_columns import Objects
 from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
@@ -131,36 +132,16 @@ def paint_told(told: Told, row: int, k: int, out: Messages, cursor: Longs) -> No
         write_tile(out, cursor, begin, low, np.nan, high)
 
 
-@inlined
-def write_tile(
-    out: Messages, cursor: Longs, inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float
-) -> None:
-    """Write a tile of the note that comes next."""
-    at = cursor[N_TILES]
-    out.inner_lo[at] = inner_lo
-    out.inner_hi[at] = inner_hi
-    out.outer_lo[at] = outer_lo
-    out.outer_hi[at] = outer_hi
-    out.note[at] = cursor[N_NOTES]
-    cursor[N_TILES] = at + 1
-
-
 @lean_kernel
 def paint_rows(told: Told, k: int, out: Messages, cursor: Longs) -> int:
     """Tell of all rows from the cursor's on, as one event: DONE or FULL."""
     while cursor[EVENT] < len(told.why):
-        row, first = cursor[EVENT], cursor[N_TILES]
-        if first + 3 * k + 1 > len(out.note):
+        row = cursor[EVENT]
+        if cursor[N_TILES] + 3 * k + 1 > len(out.note):
             return FULL
         paint_told(told, row, k, out, cursor)
-        if cursor[N_TILES] > first:
-            at = cursor[N_NOTES]
-            out.note_event[at] = 0
-            out.note_row[at] = told.rows.slot[row]
-            out.note_x[at] = told.rows.x[row]
-            out.note_y[at] = told.rows.y[row]
-            out.note_born[at] = told.rows.born[row]
-            out.note_gone[at] = told.why[row] == GONE
-            cursor[N_NOTES] = at + 1
+        rows = told.rows
+        is_gone = told.why[row] == GONE
+        write_note(out, cursor, 0, rows.slot[row], rows.x[row], rows.y[row], rows.born[row], is_gone)
         cursor[EVENT] = row + 1
     return DONE

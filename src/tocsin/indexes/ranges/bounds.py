@@ -1,26 +1,72 @@
-"""The boxes of subscriptions: growable bounds, a column a slot."""
+"""The boxes of subscriptions: growable bounds, a column a slot; and a tree over them when they are many."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, Floats, Ints
-from tocsin.indexes.ranges.step_kernels import Boxes
+from tocsin.indexes.ranges.boxtree import LEAF, LONGEST_TAIL, BoxTree, empty_tree
+from tocsin.indexes.ranges.boxtree_kernels import N_USED, Tree
+from tocsin.indexes.ranges.region_kernels import NO_REGION
+from tocsin.indexes.ranges.step_kernels import Boxes, Images
+
+#: Boxes from which on a tree finds those that hold a row faster than testing all of them.
+MANY = 4096
+
+
+class Trees(NamedTuple):
+    """When there is a tree over boxes, and of what size its parts are. Tests have small ones."""
+
+    many: int = MANY
+    leaf: int = LEAF
+    tail: int = LONGEST_TAIL
+
+
+TREES = Trees()
 
 
 class Bounds:
     """Closed ranges by subscription slot, in `width` dimensions.
 
     A subscription gives ranges for the first dimensions; those it does not give are unbounded. A slot
-    that holds no subscription is an empty box, so that no kernel has to ask whether it is in use.
+    that holds no subscription is an empty box, so that no kernel has to ask whether it is in use. With many
+    boxes there is a tree over them, which splits by the first `split` dimensions; the last one's upper bound
+    may move if it is not among these. With a `region`, a box has a disk or a half-plane besides its ranges.
     """
 
-    def __init__(self, width: int, capacity: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        capacity: int,
+        *,
+        split: int | None = None,
+        region: int = NO_REGION,
+        trees: Trees = TREES,
+    ) -> None:
         self.top = 0
-        self.boxes = _empty_boxes(width, capacity)
+        self.boxes = _empty_boxes(width, capacity, region)
+        self._split = width if split is None else max(1, split)
+        self._trees = trees
+        #: boxes that are not empty
+        self._filled = 0
+        self._tree: BoxTree | None = None
+        self._no_tree = empty_tree(width)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as kernels take it; without places while every box is to be tested."""
+        return self._no_tree if self._tree is None else self._tree.tree
+
+    def reserve(self, images: Images) -> None:
+        """Make room for looking up the images of any step. Cost: amortised constant an image."""
+        if self._tree is not None:
+            self._tree.reserve(int(np.diff(images.start).max(initial=0)))
 
     def put(self, slots: Ints, lo: Floats, hi: Floats) -> None:
-        """Set the boxes of `slots`. Cost: linear in their number, amortised."""
+        """Set the boxes of `slots`, which hold none. Cost: linear in their number, amortised; with a tree,
+        logarithmic in how many there are."""
         if not len(slots):
             return
         self.top = max(self.top, int(slots.max()) + 1)
@@ -30,11 +76,27 @@ class Bounds:
         self.boxes.hi[:given, slots] = hi.T
         self.boxes.lo[given:, slots] = -np.inf
         self.boxes.hi[given:, slots] = np.inf
+        self._filled += self._count_filled(slots)
+        is_in = self._tree is not None and self._tree.insert(slots, *self.boxes[:2])
+        if not is_in and (self._tree is not None or self._filled >= self._trees.many):
+            self._build()
 
     def clear(self, slots: Ints) -> None:
-        """Make the boxes of `slots` empty. Cost: linear in their number."""
+        """Make the boxes of `slots` empty. Cost: linear in their number, amortised."""
+        self._filled -= self._count_filled(slots)
         self.boxes.lo[:, slots] = np.inf
         self.boxes.hi[:, slots] = -np.inf
+        if self._tree is not None:
+            self._tree.remove(slots)
+            if 4 * self._filled < self._trees.many:
+                self._tree = None
+            elif self._tree.tree.state[N_USED] > 4 * self._filled + self._trees.tail:
+                self._build()
+
+    def explain(self) -> str:
+        """How the boxes that hold a row are found, and why so."""
+        why = f"{self._filled} boxes, a tree from {self._trees.many} on"
+        return f"tests every box ({why})" if self._tree is None else f"finds boxes in a tree ({why})"
 
     def parameters(self, slot: int, given: int) -> dict[str, object]:
         """The box of a slot, in its first `given` dimensions."""
@@ -50,9 +112,13 @@ class Bounds:
 
     def restore(self, arrays: Arrays) -> None:
         width, self.top = arrays["lo"].shape
-        self.boxes = _empty_boxes(width, self.top)
+        self.boxes = _empty_boxes(width, self.top, self.boxes.region)
         self.boxes.lo[:] = arrays["lo"]
         self.boxes.hi[:] = arrays["hi"]
+        self._filled = self._count_filled(np.arange(self.top))
+        self._tree = None
+        if self._filled >= self._trees.many:
+            self._build()
 
     def check_invariants(self) -> None:
         lo, hi = self.boxes.lo, self.boxes.hi
@@ -63,21 +129,37 @@ class Bounds:
         assert not np.isnan(hi).any()
         assert (lo[:, self.top :] == np.inf).all()
         assert (hi[:, self.top :] == -np.inf).all()
-        assert len(self.boxes.affected) == lo.shape[1] >= self.top
+        assert len(self.boxes.affected) == lo.shape[1] + 1 > self.top
+        assert self._filled == self._count_filled(np.arange(self.top))
+        assert self._tree is not None or self._filled < self._trees.many
+        if self._tree is not None:
+            assert 4 * self._filled >= self._trees.many
+            self._tree.check_invariants(lo, hi)
+
+    def _count_filled(self, slots: np.ndarray) -> int:
+        return int((self.boxes.lo[:, slots] <= self.boxes.hi[:, slots]).all(axis=0).sum())
+
+    def _build(self) -> None:
+        """Build the tree anew. Cost: n log n."""
+        width = len(self.boxes.lo)
+        trees, region = self._trees, self.boxes.region
+        self._tree = BoxTree(width, self._split, region=region, leaf=trees.leaf, tail=trees.tail)
+        self._tree.build(self.boxes.lo, self.boxes.hi, self.top)
 
     def _reserve(self, slots: int) -> None:
         width, have = self.boxes.lo.shape
         if slots <= have:
             return
-        larger = _empty_boxes(width, max(slots, 2 * have))
+        larger = _empty_boxes(width, max(slots, 2 * have), self.boxes.region)
         larger.lo[:, :have] = self.boxes.lo
         larger.hi[:, :have] = self.boxes.hi
         self.boxes = larger
 
 
-def _empty_boxes(width: int, capacity: int) -> Boxes:
+def _empty_boxes(width: int, capacity: int, region: int) -> Boxes:
     return Boxes(
         lo=np.full((width, capacity), np.inf),
         hi=np.full((width, capacity), -np.inf),
-        affected=np.empty(capacity, np.int64),
+        affected=np.empty(capacity + 1, np.int64),
+        region=region,
     )

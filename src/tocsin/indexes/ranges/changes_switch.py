@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta, RowIndex
-from tocsin.indexes.ranges.changes_topk import RangeExtreme, RangeTopK
+from tocsin.indexes.ranges.changes_topk import RangeExtreme, RangeTopK, RankedTiles
 from tocsin.indexes.ranges.ranked import ExtremeScan, TopKScan
 
 #: Subscriptions from which on tiles are faster, whether rows come one by one or many at once.
@@ -44,6 +44,13 @@ class RankedRange:
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         return self._index.apply(delta)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Take a delta without asking what it changes. Cost: see the index in use."""
+        if isinstance(self._index, RankedTiles):
+            self._index.follow(delta)
+        else:
+            self._index.apply(delta)
 
     def result(self, slots: Ints) -> ChangeSet:
         return self._index.result(slots)

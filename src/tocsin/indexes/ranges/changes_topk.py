@@ -52,10 +52,12 @@ class RankedTiles:
     those of the scan (`RankedScan`), so that one can become the other.
     """
 
+    #: whether the first row alone is told of, as a value
+    _is_extreme: bool
+
     def __init__(
-        self, *, descending: bool, is_extreme: bool, capacity: int, log_room: int, table_room: int
+        self, *, descending: bool, capacity: int = 16, log_room: int = LOG_ROOM, table_room: int = TABLE_ROOM
     ) -> None:
-        self._is_extreme = is_extreme
         self._sign = -1.0 if descending else 1.0
         self._capacity = capacity
         self._log_room = log_room
@@ -153,6 +155,15 @@ class RankedTiles:
         if len(self._log.cell) > 2 * self._log_room:
             self._log = _empty_log(self._capacity)
         return self._taken_out(int(cursor[N_OUT]))
+
+    def follow(self, delta: RowDelta) -> None:
+        """Take a delta without asking what it changes. Cost of a row: see `ObjectIndex.put`."""
+        keyed = self._keyed(delta.after)
+        is_there = (delta.born_after != ABSENT) & ~np.isnan(keyed).any(axis=1)
+        self._row_top = max(self._row_top, int(delta.row[is_there].max(initial=-1)) + 1)
+        self._seen = grown(self._seen, self._row_top)
+        self._is_news = grown(self._is_news, self._row_top)
+        self._objects.put(delta.row, keyed[:, 0], keyed[:, 1], delta.born_after)
 
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: for each subscription, a logarithmic search for each of its rows."""
@@ -288,16 +299,7 @@ class RankedTiles:
 class RangeTopK(RankedTiles):
     """`SELECT … WHERE x BETWEEN lo AND hi ORDER BY y [DESC] LIMIT k`: a `TopKScan` of one range."""
 
-    def __init__(
-        self, *, descending: bool, capacity: int = 16, log_room: int = LOG_ROOM, table_room: int = TABLE_ROOM
-    ) -> None:
-        super().__init__(
-            descending=descending,
-            is_extreme=False,
-            capacity=capacity,
-            log_room=log_room,
-            table_room=table_room,
-        )
+    _is_extreme = False
 
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
@@ -310,16 +312,7 @@ class RangeTopK(RankedTiles):
 class RangeExtreme(RankedTiles):
     """`SELECT MIN(y)` or `MAX(y) … WHERE x BETWEEN lo AND hi`: an `ExtremeScan` of one range."""
 
-    def __init__(
-        self, *, descending: bool, capacity: int = 16, log_room: int = LOG_ROOM, table_room: int = TABLE_ROOM
-    ) -> None:
-        super().__init__(
-            descending=descending,
-            is_extreme=True,
-            capacity=capacity,
-            log_room=log_room,
-            table_room=table_room,
-        )
+    _is_extreme = True
 
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"

@@ -17,6 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.events_kernels import (
+    Turn,
+    end_turn,
+    is_idle,
+    next_turn,
+    write_note,
+    write_tile,
+)
 from tocsin.indexes.ranges.messages import (
     DONE,
     EVENT,
@@ -28,21 +36,14 @@ from tocsin.indexes.ranges.messages import (
     Events,
     Messages,
 )
-from tocsin.indexes.ranges.objects_columns import BLOCK, NEVER, Objects
+from tocsin.indexes.ranges.objects_columns import BLOCK, Objects
 from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
-    change_y,
-    delete_row,
-    find_last,
-    first_place,
     has_room,
-    insert_row,
     is_before,
     least_between,
     least_value,
     lower_of,
-    place_after,
-    place_before,
     walk_left,
     walk_right,
 )
@@ -69,22 +70,20 @@ class Posts(NamedTuple):
 
 
 @inlined
-def set_posts(
-    objects: Objects, posts: Posts, left: int, right: int, x: float, y: float, born: int, k: int
-) -> None:
-    """Find the posts of a row at x with rank (y, born), between its neighbours `left` and `right`."""
-    n = walk_left(objects, left, y, born, k, posts.near)
+def set_posts(objects: Objects, posts: Posts, turn: Turn, k: int) -> None:
+    """Find the posts of a row at the better of its ranks."""
+    n = walk_left(objects, turn.left, turn.low_y, turn.born, k, posts.near)
     for u in range(k):
         place = int(posts.near[u]) if u < n else -1
         posts.place[k - 1 - u] = place
         posts.x[k - 1 - u] = objects.x[place] if u < n else np.nan
-    n = walk_right(objects, right, y, born, k, posts.near)
+    n = walk_right(objects, turn.right, turn.low_y, turn.born, k, posts.near)
     for v in range(k):
         place = int(posts.near[v]) if v < n else -1
         posts.place[k + 1 + v] = place
         posts.x[k + 1 + v] = objects.x[place] if v < n else np.nan
-    posts.place[k] = -1
-    posts.x[k] = x
+    posts.place[k] = turn.place
+    posts.x[k] = turn.x
 
 
 @inlined
@@ -159,38 +158,6 @@ def add_post(posts: Posts, gap: int, x: float, k: int) -> None:
         posts.gap_y[p] = posts.gap_y[p - 1]
     posts.place[gap + 1] = new
     posts.x[gap + 1] = x
-
-
-@inlined
-def write_tile(
-    out: Messages, cursor: Longs, inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float
-) -> None:
-    """Write a tile of the note that comes next."""
-    at = cursor[N_TILES]
-    out.inner_lo[at] = inner_lo
-    out.inner_hi[at] = inner_hi
-    out.outer_lo[at] = outer_lo
-    out.outer_hi[at] = outer_hi
-    out.note[at] = cursor[N_NOTES]
-    cursor[N_TILES] = at + 1
-
-
-@inlined
-def write_note(
-    out: Messages, cursor: Longs, event: int, row: int, x: float, y: float, born: int, is_gone: bool
-) -> None:
-    """Write the note of the tiles just written, if there are any."""
-    at = cursor[N_NOTES]
-    tiles = cursor[N_TILES]
-    if tiles == 0 or out.note[tiles - 1] != at:
-        return
-    out.note_event[at] = event
-    out.note_row[at] = row
-    out.note_x[at] = x
-    out.note_y[at] = y
-    out.note_born[at] = born
-    out.note_gone[at] = is_gone
-    cursor[N_NOTES] = at + 1
 
 
 @inlined
@@ -323,50 +290,28 @@ def sweep_exposed(
 
 @lean_kernel
 def paint_events(objects: Objects, posts: Posts, events: Events, k: int, out: Messages, cursor: Longs) -> int:
-    """Tell of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM.
-
-    A row that moves in x takes two rounds: it goes, and is not there any more when it comes.
-    """
+    """Tell of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM."""
     while cursor[EVENT] < len(events.slot):
         event = cursor[EVENT]
-        slot, x, y, born = int(events.slot[event]), events.x[event], events.y[event], events.born[event]
-        place = int(objects.slot_place[slot])
-        is_coming = born >= 0 and x == x and y == y
-        is_change = place >= 0 and is_coming and objects.x[place] == x and objects.born[place] == born
-        if (is_change and objects.y[place] == y) or (place < 0 and not is_coming):
+        if is_idle(objects, events, event):
             cursor[EVENT] = event + 1
             continue
-        is_going = place >= 0 and not is_change
-        if place < 0 and not has_room(objects):
+        turn = next_turn(objects, events, event)
+        if turn.place < 0 and not has_room(objects):
             return NO_ROOM
         n_tiles, n_notes, n_exposed = cursor[N_TILES], cursor[N_NOTES], cursor[N_EXPOSED]
         if n_tiles + k > len(out.note):
             return FULL
-        if place < 0:
-            old, own_born = y, born
-            left = find_last(objects, x, False)
-            right = first_place(objects) if left < 0 else place_after(objects, left)
-        else:
-            x, old, own_born = objects.x[place], objects.y[place], objects.born[place]
-            left, right = place_before(objects, place), place_after(objects, place)
-        is_rising = is_going or y > old
-        set_posts(objects, posts, left, right, x, old if is_rising else y, own_born, k)
+        set_posts(objects, posts, turn, k)
         paint_region(posts, k, out, cursor)
         is_told = cursor[N_TILES] > n_tiles
-        write_note(out, cursor, event, slot, x, old if is_going else y, own_born, is_going)
-        if is_rising and is_told:
-            posts.place[k] = place
-            goal, goal_born = (np.inf, NEVER) if is_going else (y, own_born)
-            if sweep_exposed(objects, posts, event, goal, goal_born, k, out, cursor) == FULL:
-                # Nothing is changed yet: this round will be done again.
-                cursor[N_TILES], cursor[N_NOTES], cursor[N_EXPOSED] = n_tiles, n_notes, n_exposed
-                return FULL
-        if is_going:
-            delete_row(objects, slot)
-        elif is_change:
-            change_y(objects, place, y)
-        else:
-            insert_row(objects, slot, x, y, born)
-        if not (is_going and is_coming):
-            cursor[EVENT] = event + 1
+        write_note(out, cursor, event, turn.slot, turn.x, turn.told_y, turn.born, turn.is_going)
+        status = DONE
+        if turn.is_rising and is_told:
+            status = sweep_exposed(objects, posts, event, turn.high_y, turn.high_born, k, out, cursor)
+        if status == FULL:
+            # Nothing is changed yet: this round will be done again.
+            cursor[N_TILES], cursor[N_NOTES], cursor[N_EXPOSED] = n_tiles, n_notes, n_exposed
+            return FULL
+        end_turn(objects, turn, cursor)
     return DONE

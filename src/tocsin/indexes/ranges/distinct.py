@@ -1,4 +1,4 @@
-"""DISTINCT over ranges, by scanning: rows are chained by value, and a touched value looks along its chain."""
+"""DISTINCT over boxes: a value comes to a box, or leaves it, where no other row that has it is inside."""
 
 from __future__ import annotations
 
@@ -7,42 +7,54 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta
-from tocsin.indexes.ranges.bounds import Bounds
+from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
+from tocsin.indexes.ranges.boxtree_kernels import BLOCK
+from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import new_cursor, run_reporting
-from tocsin.indexes.ranges.distinct_kernels import list_distinct, report_distinct
-from tocsin.indexes.ranges.images import build_images, widened
+from tocsin.indexes.ranges.distinct_kernels import LOG_FULL, Search, list_distinct, report_distinct
+from tocsin.indexes.ranges.images import build_images
+from tocsin.indexes.ranges.regions import Layout
 from tocsin.indexes.ranges.rows import ChainedRows
+from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, Images
+from tocsin.indexes.shared.columns import grown
 
 
-class DistinctScan:
+class RangeDistinct:
     """`SELECT DISTINCT y … WHERE box` over a table.
 
-    Delta columns: the dimensions, the code of y (a small whole number from 0 on; NaN for NULL), and y
-    itself, NaN where it is no number. A change names the code as its row.
+    Delta columns: the dimensions, x and z of a region if there is one, the code of y (a small whole number
+    from 0 on; NaN for NULL), and y itself, NaN where it is no number. A change names the code as its row.
     """
 
-    def __init__(self, dimensions: int, capacity: int = 16) -> None:
-        self._dimensions = dimensions
+    def __init__(
+        self, dimensions: int, capacity: int = 16, *, region: str | None = None, trees: Trees = TREES
+    ) -> None:
+        self._layout = Layout.of(dimensions, region)
         self._capacity = capacity
-        self._width = max(1, dimensions)
-        self._bounds = Bounds(self._width, capacity)
+        self._width = self._layout.width
+        # The tree is there from the first box on: with few boxes it is a list of them.
+        trees = trees._replace(many=1)
+        self._bounds = Bounds(self._width, capacity, region=self._layout.region, trees=trees)
         self._rows = ChainedRows(self._width + 2, capacity)
+        self._buffer = Buffer(capacity)
+        self._search = _empty_search(capacity, capacity, capacity, capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions). Cost: copying them."""
-        self._bounds.put(slots, values["lo"], values["hi"])
+        """Add subscriptions: `lo`, `hi` (n, dimensions), `region` (n, 3). Cost: copying them."""
+        self._bounds.put(slots, *self._layout.bounds(values))
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: constant each."""
         self._bounds.clear(slots)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Cost of a step: images × subscriptions × dimensions, and for each box that a value may have
-        left or entered, a walk along the value's chain until a row inside is found."""
+        """Cost of a step: for each value in it, a walk along its rows, the nodes of the tree that the step's
+        rows cut and no other row blocks, and what there is to tell."""
         images = build_images(
             delta,
-            widened(delta.before, self._dimensions),
-            widened(delta.after, self._dimensions),
+            self._layout.columns(delta.before),
+            self._layout.columns(delta.after),
             required=self._width + 1,
             key=self._width,
         )
@@ -50,14 +62,30 @@ class DistinctScan:
         rows = self._rows
         rows.reserve(images)
         rows.reserve_buckets(int(images.bucket.max(initial=-1)) + 1)
-        return run_reporting(
-            lambda out, cursor: report_distinct(
-                self._bounds.boxes, self._bounds.top, rows.columns, rows.chains, images, out, cursor
-            ),
-            new_cursor(),
-            self._capacity,
-        )
+        self._search = _search_for(self._search, images, rows.top, len(self._bounds.tree.stack))
+        cursor = new_cursor()
+        while True:
+            status = report_distinct(
+                self._bounds.tree,
+                self._bounds.top,
+                rows.columns,
+                rows.chains,
+                images,
+                self._search,
+                self._buffer.columns,
+                cursor,
+            )
+            if status == DONE:
+                return self._buffer.take(int(cursor[N_OUT]))
+            if status == LOG_FULL:
+                room = 2 * len(self._search.log)
+                self._search = self._search._replace(
+                    log=np.empty(room, np.int64), spare=np.empty(room, np.int64)
+                )
+            else:
+                self._buffer.grow()
 
+    @np.errstate(over="ignore", invalid="ignore")
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: for each subscription and code, a walk along the chain until a row inside is found."""
         boxes = slots.astype(np.int64)
@@ -71,10 +99,10 @@ class DistinctScan:
 
     def parameters(self, slot: int) -> dict[str, object]:
         """The box that a subscription was registered with. Cost: constant."""
-        return self._bounds.parameters(slot, self._dimensions)
+        return self._layout.parameters(self._bounds.boxes, slot)
 
     def arrays(self) -> Arrays:
-        return {**self._bounds.arrays(self._dimensions), **self._rows.arrays()}
+        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays()}
 
     def restore(self, arrays: Arrays) -> None:
         self._bounds.restore(arrays)
@@ -94,5 +122,27 @@ class DistinctScan:
 
     def explain(self) -> str:
         return (
-            f"range distinct scan, {self._dimensions} dimensions: tests every box, looks along a value's rows"
+            f"range distinct, {self._layout}: a value goes down a tree over boxes, "
+            "together with the other rows that have it"
         )
+
+
+def _search_for(search: Search, images: Images, rows: int, stack: int) -> Search:
+    """Scratch for these images, so many rows, and a tree with such a stack: the same if it will do."""
+    n_images = int(np.diff(images.start).max(initial=0))
+    return search._replace(
+        images=grown(search.images, n_images),
+        blockers=grown(search.blockers, rows),
+        stack=grown(search.stack, 2 * stack),
+    )
+
+
+def _empty_search(log: int, images: int, rows: int, stack: int) -> Search:
+    return Search(
+        log=np.empty(log, np.int64),
+        spare=np.empty(log, np.int64),
+        images=np.empty(images, np.int64),
+        blockers=np.empty(rows, np.int64),
+        stack=np.empty(stack, np.int64),
+        inside=np.empty((4, BLOCK), np.bool_),
+    )

@@ -1,32 +1,80 @@
-"""Kernels of DISTINCT. After the dimensions a row has its code, then its value; codes are chain numbers."""
+"""Kernels of DISTINCT. After the dimensions a row has its code, then its value; codes are chain numbers.
+
+A value comes to a box, or leaves it, if an image of the step is inside and no row that the step leaves alone
+has the same value inside: such a row is a *blocker*. In one dimension the boxes without a blocker are those
+within the value's maximum affected range. In any dimension, images and blockers go down the tree over boxes
+together: below a node whose boxes all hold a blocker nothing happens; where no blocker is left and all images
+are in all boxes, the same happens to all of them.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tocsin.indexes.contract import ENTER, LEAVE, ChangeSet, Longs
+from tocsin.indexes.contract import ENTER, LEAVE, Bools, ChangeSet, Floats, Longs
+from tocsin.indexes.ranges.boxtree_kernels import (
+    BLOCK,
+    HEIGHT,
+    N_BUILT,
+    N_USED,
+    REGION,
+    Tree,
+    compare_row,
+    find_places,
+    mark_boxes,
+    sort_values,
+)
+from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.ranges.region_kernels import APART, WITHIN
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
     FULL,
     IS_OPEN,
-    N_AFFECTED,
     N_OUT,
     STEP,
     Boxes,
     Chains,
     Images,
     RowColumns,
+    Whole,
     close_chains,
-    find_affected,
     is_inside,
     open_chains,
     write_change,
 )
 from tocsin.indexes.shared.jit import kernel
 
+#: What else a kernel answers: there is no room for what happens in a step.
+LOG_FULL = 2
 
-@kernel
+#: Values of `IS_OPEN`: nothing done yet, rows taken out, what happens is known.
+OPENED = 1
+LOGGED = 2
+
+#: Places in a log entry: twice the slot, and one more if the value comes, above so many bits; then the code.
+KEY_SHIFT = 32
+CODE_BITS = (1 << 32) - 1
+
+
+class Search(NamedTuple):
+    """Scratch of the search for what happens to one value."""
+
+    #: int64 (log room,): entries, as above; int64 (log room,): for sorting.
+    log: Longs
+    spare: Longs
+    #: int64 (images of a step,): images of the value; int64 (rows,): rows that block it.
+    images: Longs
+    blockers: Longs
+    #: int64 (3 × (levels + 2),): nodes to look at, with how many images and blockers.
+    stack: Longs
+    #: bool (4, BLOCK): of a block of boxes, which hold a row at hand, an old image, a new one, a blocker.
+    inside: Bools
+
+
+@lean_kernel
 def find_in_chain(boxes: Boxes, box: int, rows: RowColumns, chains: Chains, code: int) -> int:
     """A row of the code's chain that is in the box, -1 if there is none."""
     # Links are int32; widened, so that `is_inside` is compiled once.
@@ -38,90 +86,240 @@ def find_in_chain(boxes: Boxes, box: int, rows: RowColumns, chains: Chains, code
     return -1
 
 
-@kernel
-def report_codes(
-    boxes: Boxes,
-    box: int,
-    rows: RowColumns,
-    chains: Chains,
-    images: Images,
-    step: int,
-    out: ChangeSet,
-    n_out: int,
-) -> int:
-    """Write the codes that leave and enter one box. Answers the new length of the output.
+@inlined
+def add_boxes(tree: Tree, first: int, value: Floats, row: int, inside: Bools, out: Bools) -> None:
+    """Set `out` where the box, from place `first` on as far as `out` goes, holds a row of `value`."""
+    mark_boxes(tree, first, value, row, inside)
+    for i in range(len(out)):
+        out[i] = out[i] | inside[i]
 
-    Images are sorted by code, so that old and new ones of one code are met together. A code comes or
-    goes only if no row that the step leaves alone has it too.
+
+@lean_kernel
+def log_boxes(
+    tree: Tree,
+    first: int,
+    end: int,
+    rows: RowColumns,
+    images: Images,
+    middle: int,
+    n_images: int,
+    n_blockers: int,
+    search: Search,
+    code: int,
+    n_log: int,
+) -> int:
+    """Log what happens in the boxes from place `first` to before `end`, each tested. Answers the new length,
+    -1 if there is no room."""
+    for block in range(first, end, BLOCK):
+        size = min(BLOCK, end - block)
+        inside = search.inside[0, :size]
+        was_in = search.inside[1, :size]
+        is_in = search.inside[2, :size]
+        is_blocked = search.inside[3, :size]
+        was_in[:] = False
+        is_in[:] = False
+        is_blocked[:] = False
+        for i in range(n_images):
+            image = search.images[i]
+            add_boxes(tree, block, images.value, image, inside, was_in if image < middle else is_in)
+        n_differ = 0
+        for i in range(size):
+            n_differ += int(was_in[i] != is_in[i])
+        if n_differ == 0:
+            continue
+        if n_log + n_differ > len(search.log):
+            return -1
+        for i in range(n_blockers):
+            add_boxes(tree, block, rows.value, search.blockers[i], inside, is_blocked)
+        for i in range(size):
+            if was_in[i] != is_in[i] and not is_blocked[i]:
+                key = 2 * np.int64(tree.slot[block + i]) + int(is_in[i])
+                search.log[n_log] = (key << KEY_SHIFT) + code
+                n_log += 1
+    return n_log
+
+
+@lean_kernel
+def log_code(
+    tree: Tree,
+    rows: RowColumns,
+    images: Images,
+    middle: int,
+    n_images: int,
+    n_blockers: int,
+    search: Search,
+    code: int,
+    n_log: int,
+) -> int:
+    """Log the boxes that a value comes to or leaves. Answers the new length, -1 if there is no room."""
+    n_dimensions = tree.lo.shape[0]
+    n_built = tree.state[N_BUILT]
+    n_leaves = 1 << tree.state[HEIGHT]
+    region = tree.state[REGION]
+    n_log = log_boxes(
+        tree, n_built, tree.state[N_USED], rows, images, middle, n_images, n_blockers, search, code, n_log
+    )
+    stack = search.stack
+    stack[0] = 1
+    stack[1] = n_images
+    stack[2] = n_blockers
+    top = 3 if n_built > 0 else 0
+    while top > 0 and n_log >= 0:
+        top -= 3
+        node = stack[top]
+        edge = tree.edge[node]
+        # What is not apart comes to the front, where the children find it. They may order it anew.
+        n_inside = 0
+        n_cut = 0
+        was_in = False
+        is_in = False
+        for i in range(stack[top + 1]):
+            image = search.images[i]
+            how = compare_row(edge, images.value, image, n_dimensions, region)
+            if how != APART:
+                search.images[i] = search.images[n_inside]
+                search.images[n_inside] = image
+                n_inside += 1
+                n_cut += int(how != WITHIN)
+                was_in = was_in or image < middle
+                is_in = is_in or image >= middle
+        if n_inside == 0 or (n_cut == 0 and was_in == is_in):
+            continue
+        n_blocking = 0
+        is_blocked = False
+        for i in range(stack[top + 2]):
+            row = search.blockers[i]
+            how = compare_row(edge, rows.value, row, n_dimensions, region)
+            if how == WITHIN:
+                # The first to be asked next time: what blocks a node often blocks the next one.
+                search.blockers[i] = search.blockers[0]
+                search.blockers[0] = row
+                is_blocked = True
+                break
+            if how != APART:
+                search.blockers[i] = search.blockers[n_blocking]
+                search.blockers[n_blocking] = row
+                n_blocking += 1
+        if is_blocked:
+            continue
+        first, end = find_places(node, n_built)
+        if n_cut == 0 and n_blocking == 0:
+            if n_log + end - first > len(search.log):
+                return -1
+            for at in range(first, end):
+                key = 2 * np.int64(tree.slot[at]) + int(is_in)
+                search.log[n_log] = (key << KEY_SHIFT) + code
+                n_log += int(tree.slot[at] >= 0)
+        elif node >= n_leaves:
+            n_log = log_boxes(
+                tree, first, end, rows, images, middle, n_inside, n_blocking, search, code, n_log
+            )
+        else:
+            for child in range(2):
+                stack[top] = 2 * node + child
+                stack[top + 1] = n_inside
+                stack[top + 2] = n_blocking
+                top += 3
+    return n_log
+
+
+@kernel
+def log_step(tree: Tree, rows: RowColumns, chains: Chains, images: Images, step: int, search: Search) -> int:
+    """Log what happens in a step, code by code. Answers how many entries there are, -1 if there is no room.
+
+    Images are sorted by code, so that old and new ones of one code are met together.
     """
-    n_dimensions = boxes.lo.shape[0]
-    value = images.value
     bucket = images.bucket
+    middle = images.middle[step]
     old = images.start[step]
-    new = images.middle[step]
-    old_end = new
+    new = middle
     end = images.start[step + 1]
-    n_entering = images.start[step]
-    while old < old_end or new < end:
-        code = bucket[old] if old < old_end else bucket[new]
+    n_log = 0
+    while n_log >= 0 and (old < middle or new < end):
+        code = bucket[old] if old < middle else bucket[new]
         if new < end:
             code = min(code, bucket[new])
-        was_in = False
-        while old < old_end and bucket[old] == code:
-            was_in = was_in or is_inside(boxes, box, value, old, n_dimensions)
+        n_images = 0
+        while old < middle and bucket[old] == code:
+            search.images[n_images] = old
             old += 1
-        is_in = False
-        newest = new
+            n_images += 1
         while new < end and bucket[new] == code:
-            is_in = is_in or is_inside(boxes, box, value, new, n_dimensions)
+            search.images[n_images] = new
             new += 1
-        if was_in != is_in and find_in_chain(boxes, box, rows, chains, code) < 0:
-            if was_in:
-                out.op[n_out] = LEAVE
-                n_out = write_change(out, n_out, step, box, code, np.nan)
-            else:
-                images.position[n_entering] = newest
-                n_entering += 1
-    for i in range(images.start[step], n_entering):
-        image = images.position[i]
-        code = bucket[image]
-        out.op[n_out] = ENTER
-        n_out = write_change(out, n_out, step, box, code, value[image, n_dimensions + 1])
-    return n_out
+            n_images += 1
+        n_blockers = 0
+        row = np.int64(chains.head[code])
+        while row >= 0:
+            search.blockers[n_blockers] = row
+            n_blockers += 1
+            row = np.int64(chains.after[row])
+        n_log = log_code(tree, rows, images, middle, n_images, n_blockers, search, code, n_log)
+    return n_log
+
+
+@lean_kernel
+def find_image(images: Images, step: int, code: Whole) -> int:
+    """A new image of the step that has the code. Logarithmic."""
+    left = int(images.middle[step])
+    right = int(images.start[step + 1]) - 1
+    while left < right:
+        middle = (left + right) >> 1
+        if images.bucket[middle] < code:
+            left = middle + 1
+        else:
+            right = middle
+    return left
 
 
 @kernel
 def report_distinct(
-    boxes: Boxes,
+    tree: Tree,
     n_boxes: int,
     rows: RowColumns,
     chains: Chains,
     images: Images,
+    search: Search,
     out: ChangeSet,
     cursor: Longs,
 ) -> int:
-    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room."""
+    """Apply the steps from the cursor on, and write what each changes.
+
+    FULL: call again with more room for changes; LOG_FULL: with more for the log.
+    """
+    n_dimensions = tree.lo.shape[0]
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
         if cursor[IS_OPEN] == 0:
             open_chains(chains, rows, images, step)
-            cursor[N_AFFECTED] = find_affected(boxes, n_boxes, images, step)
-            cursor[AT] = 0
-            cursor[IS_OPEN] = 1
-        while cursor[AT] < cursor[N_AFFECTED]:
-            # No image makes more than one change.
-            if cursor[N_OUT] + images.start[step + 1] - images.start[step] > len(out.step):
-                return FULL
-            box = boxes.affected[cursor[AT]]
-            cursor[N_OUT] = report_codes(boxes, box, rows, chains, images, step, out, cursor[N_OUT])
-            cursor[AT] += 1
+            cursor[IS_OPEN] = OPENED
+        if cursor[IS_OPEN] == OPENED:
+            n_log = log_step(tree, rows, chains, images, step, search)
+            if n_log < 0:
+                return LOG_FULL
+            sort_values(search.log, n_log, KEY_SHIFT, 2 * n_boxes, search.spare, tree.begin)
+            cursor[AT] = n_log
+            cursor[IS_OPEN] = LOGGED
+        n_log = int(cursor[AT])
+        n_out = int(cursor[N_OUT])
+        if n_out + n_log > len(out.step):
+            return FULL
+        for i in range(n_log):
+            key = search.log[i] >> KEY_SHIFT
+            code = np.int64(search.log[i] & CODE_BITS)
+            out.op[n_out] = ENTER if key & 1 == 1 else LEAVE
+            score = np.nan
+            if key & 1 == 1:
+                score = float(images.value[find_image(images, step, code), n_dimensions + 1])
+            n_out = write_change(out, n_out, step, key >> 1, code, score)
+        cursor[N_OUT] = n_out
         close_chains(chains, rows, images, step)
         cursor[IS_OPEN] = 0
         cursor[STEP] += 1
     return DONE
 
 
-@kernel
+@lean_kernel
 def list_distinct(
     boxes: Boxes, rows: RowColumns, chains: Chains, slots: Longs, out: ChangeSet, cursor: Longs
 ) -> int:

@@ -51,7 +51,6 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
         twin=place[1 - is_new, entry],
         first=value[by_first, 0],
         by_first=by_first,
-        position=np.zeros(len(entry), np.int64),
         bucket=np.zeros(len(entry), np.int64),
     )
 

@@ -1,4 +1,5 @@
-"""The select-join of two tables, by scanning boxes: a touched row meets the other side's rows of its code."""
+"""The select-join of two tables: a touched row meets the other side's rows of its code, and each pair that
+they make is looked up in a tree over the boxes of both sides."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
-from tocsin.indexes.ranges.bounds import Bounds
+from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.changes import new_cursor, run_reporting
 from tocsin.indexes.ranges.images import build_images, widened
 from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT, Side, list_pairs, report_pairs
@@ -19,18 +20,21 @@ from tocsin.indexes.shared.columns import grown
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class JoinScan:
+class RangeJoin:
     """`SELECT … FROM r JOIN s ON r.a = s.a WHERE box over both`, for two tables.
 
     Delta columns of a side: its dimensions, then the code that it joins by: any double, equal for
     equal values, NaN for NULL. A change names the left row, and as `other` the right row.
     """
 
-    def __init__(self, left_dimensions: int, right_dimensions: int, capacity: int = 16) -> None:
+    def __init__(
+        self, left_dimensions: int, right_dimensions: int, capacity: int = 16, *, trees: Trees = TREES
+    ) -> None:
         self._dimensions = (left_dimensions, right_dimensions)
         self._capacity = capacity
         self._widths = (max(1, left_dimensions), max(1, right_dimensions))
-        self._bounds = tuple(Bounds(width, capacity) for width in self._widths)
+        # The tree is there from the first box on: with few boxes it is a list of them.
+        self._bounds = Bounds(sum(self._widths), capacity, trees=trees._replace(many=1))
         self._rows = tuple(ChainedRows(width + 1, capacity) for width in self._widths)
         #: Buckets are 2**bits, the same for both sides.
         self._bits = 0
@@ -38,28 +42,34 @@ class JoinScan:
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, left + right dimensions). Cost: copying them."""
-        lo, hi, cut = values["lo"], values["hi"], self._dimensions[LEFT]
-        self._bounds[LEFT].put(slots, lo[:, :cut], hi[:, :cut])
-        self._bounds[RIGHT].put(slots, lo[:, cut:], hi[:, cut:])
+        lo = np.full((len(slots), sum(self._widths)), -np.inf)
+        hi = np.full((len(slots), sum(self._widths)), np.inf)
+        cut, right = self._dimensions[LEFT], self._widths[LEFT]
+        lo[:, :cut], hi[:, :cut] = values["lo"][:, :cut], values["hi"][:, :cut]
+        if self._dimensions[RIGHT]:
+            lo[:, right:], hi[:, right:] = values["lo"][:, cut:], values["hi"][:, cut:]
+        self._bounds.put(slots, lo, hi)
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: constant each."""
-        for bounds in self._bounds:
-            bounds.clear(slots)
+        self._bounds.clear(slots)
 
     def apply(self, delta: RowDelta, side: int) -> ChangeSet:
         """Take the steps of one side: 0 left, 1 right.
 
-        Cost of a step: images × subscriptions × dimensions if any image has a partner, and for each
-        box that holds an image, a walk over the partners.
+        Cost of a step: a search in the tree for each pair that an image makes with a partner, and sorting
+        what there is to tell.
         """
         images = self._images(delta, side)
         self._rows[side].reserve(images)
         self._fit_buckets()
         images.bucket[:] = self._buckets(images.value[:, -1])
-        mine, theirs, top = self._side(side), self._side(1 - side), self._bounds[LEFT].top
+        mine, theirs, tree = self._side(side), self._side(1 - side), self._bounds.tree
+        point, found = np.empty((1, sum(self._widths))), self._bounds.boxes.affected
         changes, born = self._run(
-            lambda out, out_born, cursor: report_pairs(mine, theirs, top, side, images, out, out_born, cursor)
+            lambda out, out_born, cursor: report_pairs(
+                mine, theirs, tree, side, images, point, found, out, out_born, cursor
+            )
         )
         return _sorted_pairs(changes, born, changes.subscription)
 
@@ -86,7 +96,7 @@ class JoinScan:
         changes, born = self._run(
             lambda out, out_born, cursor: list_pairs(left, right, LEFT, images, boxes, out, out_born, cursor)
         )
-        place = np.zeros(self._bounds[LEFT].top, np.int32)
+        place = np.zeros(self._bounds.top, np.int32)
         place[slots] = np.arange(len(slots))
         return _sorted_pairs(changes, born, place[changes.subscription])
 
@@ -94,33 +104,33 @@ class JoinScan:
         """The boxes that a subscription was registered with. Cost: constant."""
         shown: dict[str, object] = {}
         for side, name in ((LEFT, "left"), (RIGHT, "right")):
-            box = self._bounds[side].parameters(slot, self._dimensions[side])
-            shown |= {f"{name} {bound}": values for bound, values in box.items()}
+            boxes, given = self._side(side).boxes, self._dimensions[side]
+            if given:
+                shown[f"{name} lo"] = boxes.lo[:given, slot].tolist()
+                shown[f"{name} hi"] = boxes.hi[:given, slot].tolist()
         return shown
 
     def arrays(self) -> Arrays:
-        return {
-            f"{name}_{key}": column
-            for side, name in ((LEFT, "left"), (RIGHT, "right"))
-            for part in (self._bounds[side].arrays(self._dimensions[side]), self._rows[side].arrays())
-            for key, column in part.items()
-        }
+        saved: Arrays = {}
+        for side, name in ((LEFT, "left"), (RIGHT, "right")):
+            boxes = self._side(side).boxes
+            saved[f"{name}_lo"] = boxes.lo[:, : self._bounds.top].copy()
+            saved[f"{name}_hi"] = boxes.hi[:, : self._bounds.top].copy()
+            saved |= {f"{name}_{key}": column for key, column in self._rows[side].arrays().items()}
+        return saved
 
     def restore(self, arrays: Arrays) -> None:
+        both = {key: np.concatenate([arrays[f"left_{key}"], arrays[f"right_{key}"]]) for key in ("lo", "hi")}
+        self._bounds.restore(both)
         for side, name in ((LEFT, "left"), (RIGHT, "right")):
-            part = {
-                key.removeprefix(f"{name}_"): column for key, column in arrays.items() if key.startswith(name)
-            }
-            self._bounds[side].restore(part)
-            self._rows[side].restore(part)
+            self._rows[side].restore({key: arrays[f"{name}_{key}"] for key in ("value", "born")})
         self._bits = 0
         self._fit_buckets()
 
     def check_invariants(self) -> None:
         """Also: each row is in the chain of its code."""
-        assert self._bounds[LEFT].top == self._bounds[RIGHT].top
-        for bounds, rows in zip(self._bounds, self._rows, strict=True):
-            bounds.check_invariants()
+        self._bounds.check_invariants()
+        for rows in self._rows:
             rows.check_invariants()
             head, after, _ = rows.chains
             assert len(head) == 1 << self._bits
@@ -132,7 +142,8 @@ class JoinScan:
     def explain(self) -> str:
         left, right = self._dimensions
         return (
-            f"select-join scan, {left} + {right} dimensions: tests every box, pairs a row with its partners"
+            f"select-join, {left} + {right} dimensions: pairs a row with its partners, "
+            "finds each pair's boxes in a tree"
         )
 
     def _run(self, report: Callable[[ChangeSet, Longs, Longs], int]) -> tuple[ChangeSet, Longs]:
@@ -149,7 +160,9 @@ class JoinScan:
 
     def _side(self, side: int) -> Side:
         rows = self._rows[side]
-        return Side(self._bounds[side].boxes, rows.columns, rows.chains)
+        boxes, cut = self._bounds.boxes, self._widths[LEFT]
+        mine = slice(0, cut) if side == LEFT else slice(cut, None)
+        return Side(boxes._replace(lo=boxes.lo[mine], hi=boxes.hi[mine]), rows.columns, rows.chains)
 
     def _images(self, delta: RowDelta, side: int) -> Images:
         width = self._widths[side]

@@ -1,7 +1,8 @@
 """Kernels of the select-join. After its dimensions a row of either side has the code that it joins by.
 
 The rows of a side are chained by a hash of their code, so that a touched row meets its partners and
-few others. *Mine* is the side that the delta is about, *theirs* the other one.
+few others. Each partner makes a joined row, a point in the dimensions of both sides, which is looked up in
+the tree over boxes. *Mine* is the side that the delta is about, *theirs* the other one.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, ChangeSet, Longs
+from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, ChangeSet, Floats, Longs
+from tocsin.indexes.ranges.boxtree_kernels import Tree, find_boxes
+from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
     FULL,
     IS_OPEN,
-    N_AFFECTED,
     N_OUT,
     STEP,
     Boxes,
     Chains,
     Images,
     RowColumns,
+    Whole,
     close_chains,
-    find_affected,
     find_first,
     is_inside,
     open_chains,
     write_change,
 )
-from tocsin.indexes.shared.jit import kernel
 
 #: The sides, as the engine names them.
 LEFT = 0
@@ -45,20 +46,7 @@ class Side(NamedTuple):
     chains: Chains
 
 
-@kernel
-def has_partner(images: Images, step: int, n_mine: int, theirs: Side) -> bool:
-    """Whether any image of the step joins any row of the other side."""
-    n_theirs = theirs.boxes.lo.shape[0]
-    for image in range(images.start[step], images.start[step + 1]):
-        row = theirs.chains.head[images.bucket[image]]
-        while row >= 0:
-            if theirs.rows.value[row, n_theirs] == images.value[image, n_mine]:
-                return True
-            row = theirs.chains.after[row]
-    return False
-
-
-@kernel
+@lean_kernel
 def write_pairs(
     theirs: Side,
     side: int,
@@ -93,7 +81,7 @@ def write_pairs(
     return n_out
 
 
-@kernel
+@lean_kernel
 def report_box(
     mine: Side,
     theirs: Side,
@@ -137,34 +125,101 @@ def report_box(
     return n_out
 
 
-@kernel
+@lean_kernel
+def set_point(point: Floats, first: int, value: Floats, row: Whole, n_dimensions: int) -> None:
+    """Set some coordinates of a joined row to those of a row of one side."""
+    for j in range(n_dimensions):
+        point[0, first + j] = value[row, j]
+
+
+@lean_kernel
+def report_image(
+    mine: Side,
+    theirs: Side,
+    tree: Tree,
+    side: int,
+    images: Images,
+    step: int,
+    image: int,
+    point: Floats,
+    found: Longs,
+    out: ChangeSet,
+    out_born: Longs,
+    n_out: int,
+) -> int:
+    """Write the pairs that come or go with an image, or stay touched. Answers as `write_pairs` does.
+
+    Of a row that stays with its partners, the old image speaks for both.
+    """
+    n_mine = mine.boxes.lo.shape[0]
+    n_theirs = theirs.boxes.lo.shape[0]
+    code = images.value[image, n_mine]
+    twin = images.twin[image]
+    has_twin = twin >= 0 and images.value[twin, n_mine] == code
+    is_old = image < images.middle[step]
+    set_point(point, 0 if side == LEFT else n_theirs, images.value, image, n_mine)
+    row = np.int64(theirs.chains.head[images.bucket[image]])
+    while row >= 0:
+        if theirs.rows.value[row, n_theirs] == code:
+            set_point(point, n_mine if side == LEFT else 0, theirs.rows.value, row, n_theirs)
+            n_found = find_boxes(tree, point, 0, 1, found)
+            if n_out + n_found > len(out.step):
+                return -1
+            for i in range(n_found):
+                box = int(tree.slot[found[i]])
+                stays = has_twin and is_inside(mine.boxes, box, images.value, twin, n_mine)
+                if stays and not (is_old and images.touched[image]):
+                    continue
+                out.op[n_out] = ENTER
+                if is_old:
+                    out.op[n_out] = UPDATE if stays else LEAVE
+                out_born[n_out, side] = images.born[twin if stays else image]
+                out_born[n_out, 1 - side] = theirs.rows.born[row]
+                mine_row = images.row[image]
+                n_out = write_change(out, n_out, step, box, mine_row if side == LEFT else row, np.nan)
+                out.other[n_out - 1] = row if side == LEFT else mine_row
+        row = np.int64(theirs.chains.after[row])
+    return n_out
+
+
+@lean_kernel
 def report_pairs(
     mine: Side,
     theirs: Side,
-    n_boxes: int,
+    tree: Tree,
     side: int,
     images: Images,
+    point: Floats,
+    found: Longs,
     out: ChangeSet,
     out_born: Longs,
     cursor: Longs,
 ) -> int:
     """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room.
 
-    Changes of one subscription and step come in no order; `out_born` (changes, 2) holds what to sort by.
+    Changes of one step come in no order; `out_born` (changes, 2) holds what to sort by.
     """
-    n_mine = mine.boxes.lo.shape[0]
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
         if cursor[IS_OPEN] == 0:
             open_chains(mine.chains, mine.rows, images, step)
-            cursor[AT] = 0
-            cursor[N_AFFECTED] = 0
-            if has_partner(images, step, n_mine, theirs):
-                cursor[N_AFFECTED] = find_affected(mine.boxes, n_boxes, images, step)
+            cursor[AT] = images.start[step]
             cursor[IS_OPEN] = 1
-        while cursor[AT] < cursor[N_AFFECTED]:
-            box = mine.boxes.affected[cursor[AT]]
-            n_out = report_box(mine, theirs, side, images, step, box, out, out_born, cursor[N_OUT])
+        while cursor[AT] < images.start[step + 1]:
+            n_out = report_image(
+                mine,
+                theirs,
+                tree,
+                side,
+                images,
+                step,
+                cursor[AT],
+                point,
+                found,
+                out,
+                out_born,
+                cursor[N_OUT],
+            )
             if n_out < 0:
                 return FULL
             cursor[N_OUT] = n_out
@@ -175,7 +230,7 @@ def report_pairs(
     return DONE
 
 
-@kernel
+@lean_kernel
 def list_pairs(
     left: Side,
     right: Side,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs, Ops
+from tocsin.indexes.ranges.events_kernels import end_turn, is_idle, next_turn
 from tocsin.indexes.ranges.messages import (
     DONE,
     EVENT,
@@ -24,22 +25,15 @@ from tocsin.indexes.ranges.messages import (
     Events,
     Messages,
 )
-from tocsin.indexes.ranges.objects_columns import NEVER, STRIDE, Objects
+from tocsin.indexes.ranges.objects_columns import STRIDE, Objects
 from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
-    change_y,
-    delete_row,
-    find_last,
     first_left,
-    first_place,
     first_right,
     has_room,
-    insert_row,
     is_before,
     least_between,
     lower_of,
-    place_after,
-    place_before,
 )
 
 #: What an event is: it concerns no range; its own value says all; other rows show. The last includes the end
@@ -144,53 +138,30 @@ def tell_hull(
 def tell_events(
     objects: Objects, mar: Mar, events: Events, out: Messages, out_kind: Ops, cursor: Longs
 ) -> int:
-    """Tell of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM.
-
-    A row that moves in x takes two rounds: it goes, and is not there any more when it comes.
-    """
+    """Tell of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM."""
     while cursor[EVENT] < len(events.slot):
         event = cursor[EVENT]
-        slot, x, y, born = int(events.slot[event]), events.x[event], events.y[event], events.born[event]
-        place = int(objects.slot_place[slot])
-        is_coming = born >= 0 and x == x and y == y
-        is_change = place >= 0 and is_coming and objects.x[place] == x and objects.born[place] == born
-        if (is_change and objects.y[place] == y) or (place < 0 and not is_coming):
+        if is_idle(objects, events, event):
             cursor[EVENT] = event + 1
             continue
-        is_going = place >= 0 and not is_change
-        if place < 0 and not has_room(objects):
+        turn = next_turn(objects, events, event)
+        if turn.place < 0 and not has_room(objects):
             return NO_ROOM
         n_tiles, n_exposed = cursor[N_TILES], cursor[N_EXPOSED]
         if n_tiles == len(out.note):
             return FULL
-        if place < 0:
-            old, own_born = y, born
-            left = find_last(objects, x, False)
-            right = first_place(objects) if left < 0 else place_after(objects, left)
-        else:
-            x, old, own_born = objects.x[place], objects.y[place], objects.born[place]
-            left, right = place_before(objects, place), place_after(objects, place)
-        is_rising = is_going or y > old
-        set_mar(objects, mar, left, right, old if is_rising else y, own_born)
-        if is_rising:
-            goal, goal_born = (np.inf, NEVER) if is_going else (y, own_born)
-            status = tell_hull(objects, mar, event, place, goal, goal_born, out, cursor)
+        set_mar(objects, mar, turn.left, turn.right, turn.low_y, turn.born)
+        if turn.is_rising:
+            status = tell_hull(objects, mar, event, turn.place, turn.high_y, turn.high_born, out, cursor)
             if status == FULL or cursor[N_TILES] == len(out.note):
                 # Nothing is changed yet: this round will be done again.
                 cursor[N_TILES] = cursor[N_NOTES] = n_tiles
                 cursor[N_EXPOSED] = n_exposed
                 return FULL
-        is_bad = is_going or cursor[N_TILES] > n_tiles
-        value = old if is_going else y
-        write_message(out, cursor, event, slot, x, value, own_born, is_going, x, x, mar.x)
+        is_bad = turn.is_going or cursor[N_TILES] > n_tiles
+        x, y, is_going = turn.x, turn.told_y, turn.is_going
+        write_message(out, cursor, event, turn.slot, x, y, turn.born, is_going, x, x, mar.x)
         if cursor[N_TILES] > n_tiles:
             out_kind[event] = max(out_kind[event], BAD if is_bad else GOOD)
-        if is_going:
-            delete_row(objects, slot)
-        elif is_change:
-            change_y(objects, place, y)
-        else:
-            insert_row(objects, slot, x, y, born)
-        if not (is_going and is_coming):
-            cursor[EVENT] = event + 1
+        end_turn(objects, turn, cursor)
     return DONE

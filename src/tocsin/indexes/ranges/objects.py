@@ -167,8 +167,8 @@ class ObjectIndex:
         )
 
     def _lay_out(self, slots: np.ndarray, x: np.ndarray, y: np.ndarray, born: np.ndarray) -> None:
-        """Build everything anew from rows in any order. Cost: sorting them."""
-        order = np.lexsort((born, x))
+        """Build everything anew from rows in any order; of equal x, they stay in it. Cost: sorting them."""
+        order = np.argsort(x, kind="stable")
         count = len(order)
         n_blocks = -(-count // FILL)
         n_groups = -(-n_blocks // FILL)

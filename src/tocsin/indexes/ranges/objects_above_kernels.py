@@ -9,7 +9,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.ranges.objects_columns import BLOCK, GROUP, Objects
-from tocsin.indexes.ranges.objects_jit import lean_kernel
+from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     find_first,
     find_last,
@@ -20,26 +20,34 @@ from tocsin.indexes.ranges.objects_kernels import (
 )
 
 
+@inlined
+def least_from(part: Floats, low: float) -> float:
+    """The least value not below `low`, inf of none. Four at a time, as each waits for the one before."""
+    quarters = part.shape[0] // 4
+    a = b = c = d = np.inf
+    for i in range(quarters):
+        one, two, three, four = part[4 * i], part[4 * i + 1], part[4 * i + 2], part[4 * i + 3]
+        a = one if (one >= low) & (one < a) else a
+        b = two if (two >= low) & (two < b) else b
+        c = three if (three >= low) & (three < c) else c
+        d = four if (four >= low) & (four < d) else d
+    for i in range(4 * quarters, part.shape[0]):
+        a = part[i] if (part[i] >= low) & (part[i] < a) else a
+    a = b if b < a else a
+    c = d if d < c else c
+    return c if c < a else a
+
+
 @lean_kernel
 def least_row_above(y: Floats, born: Longs, begin: int, end: int, low: float, after: int, best: int) -> int:
     """The lowest row above (low, after) of those from `begin` to before `end` and of `best`."""
-    part = y[begin:end]
-    even = odd = np.inf
-    n_ties = 0
-    for i in range(len(part) // 2):
-        one, other = part[2 * i], part[2 * i + 1]
-        even = one if (one > low) & (one < even) else even
-        odd = other if (other > low) & (other < odd) else odd
-        n_ties += (one == low) + (other == low)
-    if len(part) % 2:
-        one = part[len(part) - 1]
-        even = one if (one > low) & (one < even) else even
-        n_ties += one == low
-    least = min(even, odd)
-    if best >= 0 and n_ties == 0 and least > y[best]:
+    least = least_from(y[begin:end], low)
+    if best >= 0 and least > y[best]:
         return best
+    # A value of `low` itself is that of the row asked about, or of one born before or after it.
+    is_tie = least == low
     for place in range(begin, end):
-        if (y[place] == least or y[place] == low) and is_before(low, after, y[place], born[place]):
+        if (y[place] == least or is_tie) and is_before(low, after, y[place], born[place]):
             best = lower_of(y, born, best, place)
     return best
 

@@ -138,15 +138,13 @@ def search_last(objects: Objects, x: float, is_strict: bool) -> int:
             high = middle
     block = int(objects.node_block[base + low - 1])
     base = block * BLOCK
-    low, high = 1, int(objects.block_count[block])
-    while low < high:
-        middle = (low + high) // 2
-        first = objects.x[base + middle]
-        if first < x or (first == x and not is_strict):
-            low = middle + 1
-        else:
-            high = middle
-    return base + low - 1
+    # Counted without a branch, which is faster than to halve a block.
+    part = objects.x[base : base + objects.block_count[block]]
+    n_left = n_equal = 0
+    for i in range(len(part)):
+        n_left += part[i] < x
+        n_equal += part[i] == x
+    return base + max(n_left + (0 if is_strict else n_equal), 1) - 1
 
 
 @inlined

@@ -390,21 +390,26 @@ def report_points(grid: Grid, area: Rectangle, out_slot: Ints, n_out: int) -> in
 
 
 @inlined
-def count_beyond(grid: Grid, bucket: int, area: Rectangle, best: Rectangle) -> int:
-    """How many points of a bucket are in the one rectangle and not in the other. Vector code."""
+def snap_bucket(grid: Grid, bucket: int, area: Rectangle, best: Rectangle) -> Rectangle:
+    """`best`, made so large that it holds the points of a bucket that are in the rectangle."""
+    box = grid.bucket_box[bucket]
+    lo_min, lo_max, hi_min, hi_max = best.lo_min, best.lo_max, best.hi_min, best.hi_max
+    if is_within(box, area):
+        return Rectangle(min(lo_min, box[0]), max(lo_max, box[1]), min(hi_min, box[2]), max(hi_max, box[3]))
     start = grid.bucket_start[bucket]
     end = start + grid.bucket_size[bucket]
     grid.state[N_WASTED] += max(0, end - start - LARGE)
-    lo = grid.lo[start:end]
-    hi = grid.hi[start:end]
-    n_beyond = 0
-    for i in range(len(lo)):
-        is_inside = (area.lo_min <= lo[i]) & (lo[i] <= area.lo_max)
-        is_inside &= (area.hi_min <= hi[i]) & (hi[i] <= area.hi_max)
-        is_beyond = (lo[i] < best.lo_min) | (best.lo_max < lo[i])
-        is_beyond |= (hi[i] < best.hi_min) | (best.hi_max < hi[i])
-        n_beyond += int(is_inside & is_beyond)
-    return n_beyond
+    part_lo, part_hi = grid.lo[start:end], grid.hi[start:end]
+    for i in range(len(part_lo)):
+        lo, hi = part_lo[i], part_hi[i]
+        is_inside = (area.lo_min <= lo) & (lo <= area.lo_max)
+        is_inside &= (area.hi_min <= hi) & (hi <= area.hi_max)
+        # Chosen, not branched to: which points are inside cannot be foreseen.
+        lo_min = lo if is_inside & (lo < lo_min) else lo_min
+        lo_max = lo if is_inside & (lo > lo_max) else lo_max
+        hi_min = hi if is_inside & (hi < hi_min) else hi_min
+        hi_max = hi if is_inside & (hi > hi_max) else hi_max
+    return Rectangle(lo_min, lo_max, hi_min, hi_max)
 
 
 @lean_kernel
@@ -447,26 +452,11 @@ def snap_points(grid: Grid, area: Rectangle) -> Rectangle:
                 first += 1
             if size == 0 or is_apart(box, area):
                 continue
-            if is_within(box, area):
-                lo_min = min(lo_min, box[0])
-                lo_max = max(lo_max, box[1])
-                hi_min = min(hi_min, box[2])
-                hi_max = max(hi_max, box[3])
-                continue
+            best = Rectangle(lo_min, lo_max, hi_min, hi_max)
             is_known = max(box[0], area.lo_min) >= lo_min and min(box[1], area.lo_max) <= lo_max
             is_known = is_known and max(box[2], area.hi_min) >= hi_min and min(box[3], area.hi_max) <= hi_max
-            best = Rectangle(lo_min, lo_max, hi_min, hi_max)
-            if is_known or count_beyond(grid, bucket, area, best) == 0:
-                continue
-            start = grid.bucket_start[bucket]
-            for place in range(start, start + size):
-                lo = grid.lo[place]
-                hi = grid.hi[place]
-                if (area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max):
-                    lo_min = min(lo_min, lo)
-                    lo_max = max(lo_max, lo)
-                    hi_min = min(hi_min, hi)
-                    hi_max = max(hi_max, hi)
+            if not is_known:
+                lo_min, lo_max, hi_min, hi_max = snap_bucket(grid, bucket, area, best)
         if is_from_right and lo_max > known:
             is_from_right = False
             is_between = True

@@ -1,4 +1,4 @@
-"""Range top-k, and MIN and MAX, by scanning: no answers are kept, only rows in rank order and boxes."""
+"""Top-k, and MIN and MAX, over boxes: no answers are kept, only rows and boxes, in trees."""
 
 from __future__ import annotations
 
@@ -6,39 +6,54 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, Bools, ChangeSet, Floats, Ints, RowDelta
-from tocsin.indexes.ranges.bounds import Bounds
-from tocsin.indexes.ranges.changes import new_cursor, run_reporting
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, RowDelta
+from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
+from tocsin.indexes.ranges.buffers import Buffer
+from tocsin.indexes.ranges.changes import new_cursor
 from tocsin.indexes.ranges.images import build_images
-from tocsin.indexes.ranges.ranked_kernels import WALK, Lists, list_ranked, report_ranked
-from tocsin.indexes.ranges.rows import RankedRows
-from tocsin.indexes.ranges.step_kernels import N_RANKED
+from tocsin.indexes.ranges.ranked_kernels import Lists, list_ranked, report_ranked
+from tocsin.indexes.ranges.regions import Layout
+from tocsin.indexes.ranges.rowtree import TreeRows
+from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL
+from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, is_inside
 from tocsin.indexes.shared.columns import grown
 
 
 class RankedScan:
     """What TopKScan and ExtremeScan have in common.
 
-    Delta columns: the dimensions, then the score. Rows are ranked by score, then by born.
+    Delta columns: the dimensions, x and z of a region if there is one, the score. Rows are ranked by score,
+    then by born.
     """
 
-    def __init__(self, dimensions: int, *, descending: bool, is_extreme: bool, capacity: int) -> None:
-        self._dimensions = dimensions
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        region: str | None,
+        descending: bool,
+        is_extreme: bool,
+        capacity: int,
+        trees: Trees,
+    ) -> None:
+        self._layout = Layout.of(dimensions, region)
         self._is_extreme = is_extreme
         self._sign = -1.0 if descending else 1.0
         self._capacity = capacity
-        self._bounds = Bounds(dimensions + 1, capacity)
-        self._rows = RankedRows(dimensions + 1, key=dimensions, copied=dimensions, capacity=capacity)
+        self._width = self._layout.width
+        self._bounds = Bounds(
+            self._width + 1, capacity, split=self._width, region=self._layout.region, trees=trees
+        )
+        self._rows = TreeRows(self._width, capacity)
+        self._buffer = Buffer(capacity)
         #: int32 (subscription capacity,): how many rows each may have.
         self._limits: Ints = np.ones(capacity, np.int32)
         #: int32 (row capacity,): zeros, for the kernels.
         self._seen: Ints = np.zeros(capacity, np.int32)
-        #: bool (WALK,): scratch for the kernels.
-        self._inside: Bools = np.empty(WALK, np.bool_)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,). Cost: copying them."""
-        self._bounds.put(slots, values["lo"], values["hi"])
+        """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,), `region` (n, 3). Cost: copying them."""
+        self._bounds.put(slots, *self._layout.bounds(values))
         self._limits = grown(self._limits, self._bounds.top, 1)
         self._limits[slots] = 1 if self._is_extreme else values["k"]
 
@@ -46,72 +61,77 @@ class RankedScan:
         """Remove subscriptions. Cost: constant each."""
         self._bounds.clear(slots)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Cost of a step: images × subscriptions × dimensions, and for each answer that may change, a
-        walk down the rank order until its last row is found."""
+        """Cost of a step: finding the boxes that hold an image which their bar lets in, and for each of them
+        finding its first rows, both in a tree."""
         images = build_images(
             delta,
             self._keyed(delta.before),
             self._keyed(delta.after),
-            required=self._dimensions + 1,
-            key=self._dimensions,
+            required=self._width + 1,
+            key=self._width,
         )
         rows = self._rows
         rows.reserve(images)
+        self._bounds.reserve(images)
         self._seen = grown(self._seen, rows.top)
-        lists = self._new_lists(len(rows.ranking.order))
+        lists = self._new_lists(rows.top, int(np.diff(images.start).max(initial=0)))
         cursor = new_cursor()
-        cursor[N_RANKED] = rows.n_ranked
-        changes = run_reporting(
-            lambda out, cursor: report_ranked(
+        while True:
+            status = report_ranked(
                 self._bounds.boxes,
                 self._bounds.top,
+                self._bounds.tree,
                 self._limits,
                 rows.columns,
-                rows.ranking,
+                rows.tree,
+                rows.heap,
                 images,
                 lists,
                 self._is_extreme,
                 self._sign,
-                out,
+                self._buffer.columns,
                 cursor,
-            ),
-            cursor,
-            self._capacity,
-        )
-        rows.n_ranked = int(cursor[N_RANKED])
-        return changes
+            )
+            if status == DONE:
+                break
+            if status == ROWS_FULL:
+                rows.build_for(images, cursor)
+            else:
+                self._buffer.grow()
+        rows.tend()
+        return self._buffer.take(int(cursor[N_OUT]))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def result(self, slots: Ints) -> ChangeSet:
-        """Cost: for each subscription, a walk down the rank order until its last row is found."""
-        boxes = slots.astype(np.int64)
-        cursor = new_cursor()
-        cursor[N_RANKED] = self._rows.n_ranked
-        return run_reporting(
-            lambda out, cursor: list_ranked(
+        """Cost: for each subscription, a search in the tree for each of its rows."""
+        asked, cursor = slots.astype(np.int64), new_cursor()
+        while (
+            list_ranked(
                 self._bounds.boxes,
                 self._limits,
-                self._rows.columns,
-                self._rows.ranking,
-                boxes,
-                self._inside,
+                self._rows.tree,
+                self._rows.heap,
+                asked,
                 self._is_extreme,
                 self._sign,
-                out,
+                self._buffer.columns,
                 cursor,
-            ),
-            cursor,
-            self._capacity,
-        )
+            )
+            != DONE
+        ):
+            self._buffer.grow()
+        return self._buffer.take(int(cursor[N_OUT]))
 
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
-        shown = self._bounds.parameters(slot, self._dimensions)
+        shown = self._layout.parameters(self._bounds.boxes, slot)
         return shown if self._is_extreme else shown | {"k": int(self._limits[slot])}
 
     def arrays(self) -> Arrays:
         limits = self._limits[: self._bounds.top].copy()
-        return {**self._bounds.arrays(self._dimensions), **self._rows.arrays(), "k": limits}
+        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays(), "k": limits}
 
     def restore(self, arrays: Arrays) -> None:
         self._bounds.restore(arrays)
@@ -119,6 +139,7 @@ class RankedScan:
         self._limits = np.array(arrays["k"], np.int32)
         self._seen = np.zeros(self._rows.top, np.int32)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def check_invariants(self) -> None:
         """Also: a bar below infinity is the key of the k-th row."""
         self._bounds.check_invariants()
@@ -127,53 +148,84 @@ class RankedScan:
         boxes = self._bounds.boxes
         assert len(self._limits) >= self._bounds.top
         value = self._rows.columns.value
+        live = self._rows.live()
+        by_rank = live[np.argsort(value[live, -1])]
         for box in np.flatnonzero(np.isfinite(boxes.hi[-1])):
             inside = [
-                value[row, -1]
-                for row in self._rows.ranking.order[: self._rows.n_ranked]
-                if (boxes.lo[:-1, box] <= value[row, :-1]).all()
-                and (value[row, :-1] <= boxes.hi[:-1, box]).all()
+                value[row, -1] for row in by_rank if is_inside(boxes, int(box), value, row, self._width)
             ]
             assert inside[self._limits[box] - 1] == boxes.hi[-1, box]
 
     def _keyed(self, columns: Floats) -> Floats:
         """A copy with scores turned into keys, which ascend with rank; no -0.0."""
-        keyed: Floats = columns + 0.0
+        keyed = self._layout.columns(columns)
         keyed[:, -1] = keyed[:, -1] * self._sign + 0.0
         return keyed
 
-    def _new_lists(self, length: int) -> Lists:
+    def _new_lists(self, length: int, images: int) -> Lists:
         return Lists(
             before_row=np.empty(length, np.int64),
             before_key=np.empty(length),
             after_row=np.empty(length, np.int64),
             after_key=np.empty(length),
             after_image=np.empty(length, np.int64),
+            image=np.empty(images + 1, np.int64),
             seen=self._seen,
-            inside=self._inside,
         )
 
 
 class TopKScan(RankedScan):
     """`SELECT … WHERE box ORDER BY y [DESC] LIMIT k` over a table."""
 
-    def __init__(self, dimensions: int, *, descending: bool, capacity: int = 16) -> None:
-        super().__init__(dimensions, descending=descending, is_extreme=False, capacity=capacity)
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        region: str | None = None,
+        descending: bool,
+        capacity: int = 16,
+        trees: Trees = TREES,
+    ) -> None:
+        super().__init__(
+            dimensions,
+            region=region,
+            descending=descending,
+            is_extreme=False,
+            capacity=capacity,
+            trees=trees,
+        )
 
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
         return (
-            f"range top-k scan, {self._dimensions} dimensions, {direction}: "
-            "tests every box, walks the rank order"
+            f"range top-k scan, {self._layout}, {direction}: "
+            f"{self._bounds.explain()}, finds their first rows in a tree"
         )
 
 
 class ExtremeScan(RankedScan):
     """`SELECT MIN(y)` or `MAX(y) … WHERE box` over a table: a VALUE that names its row."""
 
-    def __init__(self, dimensions: int, *, descending: bool, capacity: int = 16) -> None:
-        super().__init__(dimensions, descending=descending, is_extreme=True, capacity=capacity)
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        region: str | None = None,
+        descending: bool,
+        capacity: int = 16,
+        trees: Trees = TREES,
+    ) -> None:
+        super().__init__(
+            dimensions,
+            region=region,
+            descending=descending,
+            is_extreme=True,
+            capacity=capacity,
+            trees=trees,
+        )
 
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"
-        return f"range {name} scan, {self._dimensions} dimensions: tests every box, walks the rank order"
+        return (
+            f"range {name} scan, {self._layout}: {self._bounds.explain()}, finds their first rows in a tree"
+        )

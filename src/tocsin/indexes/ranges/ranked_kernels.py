@@ -12,7 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, Bools, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.ranges.boxtree_kernels import Tree, move_top
+from tocsin.indexes.ranges.objects_jit import lean_kernel
+from tocsin.indexes.ranges.rowtree_kernels import (
+    ROWS_FULL,
+    Heap,
+    RowTree,
+    close_rows,
+    find_next,
+    is_long,
+    open_rows,
+    pop_item,
+    start_search,
+)
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
@@ -20,23 +33,22 @@ from tocsin.indexes.ranges.step_kernels import (
     IS_OPEN,
     N_AFFECTED,
     N_OUT,
-    N_RANKED,
     STEP,
     Boxes,
     Images,
-    Ranking,
     RowColumns,
-    close_ranked,
     find_affected,
+    find_first,
     is_inside,
-    mark_inside,
-    open_ranked,
     write_change,
 )
 from tocsin.indexes.shared.jit import kernel
 
-#: Ranked rows tested at a time: about what a list of ten takes where one row in ten is inside.
-WALK = 128
+#: Fewer images than this in one box are sorted by rank; more are looked for by rank.
+FEW = 32
+
+#: Larger than any insertion number.
+LAST_BORN = (1 << 63) - 1
 
 
 class Lists(NamedTuple):
@@ -52,66 +64,92 @@ class Lists(NamedTuple):
     after_key: Floats
     #: int64 (rows,): the new image that the row comes from, -1 if the step leaves it alone.
     after_image: Longs
+    #: int64 (images of a step + 1,): the images in the box, old ones first.
+    image: Longs
     #: int32 (row capacity,): zero between two subscriptions; see `report_lists`.
     seen: Ints
-    #: bool (WALK,): which of a block of ranked rows are in the box.
-    inside: Bools
 
 
-@kernel
+@lean_kernel
+def list_images(boxes: Boxes, box: int, images: Images, step: int, out_image: Longs) -> int:
+    """Write the images in a box, old before new and each by rank. Says how many.
+
+    Cost: the images within its first range; if many of these are in the box, all images of the step.
+    """
+    n_box = boxes.lo.shape[0] - 1
+    end = images.start[step + 1]
+    first = find_first(images, step, boxes.lo[0, box])
+    n_listed = 0
+    at = first
+    while n_listed < FEW and at < end and images.first[at] <= boxes.hi[0, box]:
+        image = images.by_first[at]
+        at += 1
+        if is_inside(boxes, box, images.value, image, n_box):
+            place = n_listed
+            while place > 0 and out_image[place - 1] > image:
+                out_image[place] = out_image[place - 1]
+                place -= 1
+            out_image[place] = image
+            n_listed += 1
+    if n_listed < FEW:
+        return n_listed
+    n_listed = 0
+    for image in range(images.start[step], end):
+        out_image[n_listed] = image
+        n_listed += int(is_inside(boxes, box, images.value, image, n_box))
+    return n_listed
+
+
+@lean_kernel
 def collect_lists(
     boxes: Boxes,
     box: int,
     limit: int,
-    rows: RowColumns,
-    ranking: Ranking,
-    n_ranked: int,
+    tree: RowTree,
+    heap: Heap,
     images: Images,
     step: int,
     lists: Lists,
 ) -> tuple[int, int]:
-    """Fill `lists` in one walk down the ranks, a block at a time. Answers their lengths."""
+    """Fill `lists`, from the rows of the box by rank and the images among them. Answers their lengths."""
     n_box = boxes.lo.shape[0] - 1
-    old = images.start[step]
-    new = images.middle[step]
-    old_end = new
-    new_end = images.start[step + 1]
+    new_end = list_images(boxes, box, images, step, lists.image)
+    old_end = 0
+    while old_end < new_end and lists.image[old_end] < images.middle[step]:
+        old_end += 1
+    old = 0
+    new = old_end
     n_before = 0
     n_after = 0
-    at = 0
-    block = 0
-    block_end = 0
+    size = start_search(tree, heap, boxes, box)
     while n_before < limit or n_after < limit:
-        # On to the next ranked row in the box, or past the last.
-        while at < n_ranked:
-            if at == block_end:
-                block = at
-                block_end = min(at + WALK, n_ranked)
-                inside = lists.inside[: block_end - block]
-                if mark_inside(boxes, box, n_box, ranking, block, inside) == 0:
-                    at = block_end
-                    continue
-            if lists.inside[at - block]:
-                break
-            at += 1
+        size = find_next(tree, heap, size, boxes, box)
+        key = heap.y[0] if size > 0 else np.inf
+        born = heap.born[0] if size > 0 else LAST_BORN
         # Images that rank before it.
-        while old < old_end and images.position[old] <= at and n_before < limit:
-            if is_inside(boxes, box, images.value, old, n_box):
-                lists.before_row[n_before] = images.row[old]
-                lists.before_key[n_before] = images.value[old, n_box]
-                n_before += 1
+        while old < old_end and n_before < limit:
+            image = lists.image[old]
+            mine = images.value[image, n_box]
+            if mine > key or (mine == key and images.born[image] > born):
+                break
+            lists.before_row[n_before] = images.row[image]
+            lists.before_key[n_before] = mine
+            n_before += 1
             old += 1
-        while new < new_end and images.position[new] <= at and n_after < limit:
-            if is_inside(boxes, box, images.value, new, n_box):
-                lists.after_row[n_after] = images.row[new]
-                lists.after_key[n_after] = images.value[new, n_box]
-                lists.after_image[n_after] = new
-                n_after += 1
+        while new < new_end and n_after < limit:
+            image = lists.image[new]
+            mine = images.value[image, n_box]
+            if mine > key or (mine == key and images.born[image] > born):
+                break
+            lists.after_row[n_after] = images.row[image]
+            lists.after_key[n_after] = mine
+            lists.after_image[n_after] = image
+            n_after += 1
             new += 1
-        if at == n_ranked:
+        if size == 0:
             break
-        row = ranking.order[at]
-        key = rows.value[row, n_box]
+        row = tree.slot[heap.item[0]]
+        size = pop_item(heap, size)
         if n_before < limit:
             lists.before_row[n_before] = row
             lists.before_key[n_before] = key
@@ -121,11 +159,10 @@ def collect_lists(
             lists.after_key[n_after] = key
             lists.after_image[n_after] = -1
             n_after += 1
-        at += 1
     return n_before, n_after
 
 
-@kernel
+@lean_kernel
 def report_lists(
     lists: Lists,
     n_before: int,
@@ -171,7 +208,7 @@ def report_lists(
     return n_out
 
 
-@kernel
+@lean_kernel
 def report_extreme(
     lists: Lists, n_before: int, n_after: int, step: int, box: int, sign: float, out: ChangeSet, n_out: int
 ) -> int:
@@ -193,9 +230,11 @@ def report_extreme(
 def report_ranked(
     boxes: Boxes,
     n_boxes: int,
+    box_tree: Tree,
     limits: Ints,
     rows: RowColumns,
-    ranking: Ranking,
+    tree: RowTree,
+    heap: Heap,
     images: Images,
     lists: Lists,
     is_extreme: bool,
@@ -203,21 +242,24 @@ def report_ranked(
     out: ChangeSet,
     cursor: Longs,
 ) -> int:
-    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room."""
+    """Apply the steps from the cursor on, and write what each changes.
+
+    FULL: call again with more room for changes; ROWS_FULL: with another tree over rows.
+    """
     key = boxes.lo.shape[0] - 1
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
         if cursor[IS_OPEN] == 0:
-            cursor[N_RANKED] = open_ranked(ranking, cursor[N_RANKED], rows, key, images, step)
-            cursor[N_AFFECTED] = find_affected(boxes, n_boxes, images, step)
+            if is_long(tree):
+                return ROWS_FULL
+            open_rows(tree, rows, images, step)
+            cursor[N_AFFECTED] = find_affected(boxes, n_boxes, box_tree, images, step)
             cursor[AT] = 0
             cursor[IS_OPEN] = 1
-        while cursor[AT] < cursor[N_AFFECTED]:
+        while cursor[IS_OPEN] == 1 and cursor[AT] < cursor[N_AFFECTED]:
             box = boxes.affected[cursor[AT]]
             limit = limits[box]
-            n_before, n_after = collect_lists(
-                boxes, box, limit, rows, ranking, cursor[N_RANKED], images, step, lists
-            )
+            n_before, n_after = collect_lists(boxes, box, limit, tree, heap, images, step, lists)
             if cursor[N_OUT] + n_before + n_after > len(out.step):
                 return FULL
             if is_extreme:
@@ -226,51 +268,53 @@ def report_ranked(
                 cursor[N_OUT] = report_lists(
                     lists, n_before, n_after, images, step, box, sign, out, cursor[N_OUT]
                 )
-            boxes.hi[key, box] = lists.after_key[n_after - 1] if n_after == limit else np.inf
+            bar = lists.after_key[n_after - 1] if n_after == limit else np.inf
+            if bar != boxes.hi[key, box]:
+                boxes.hi[key, box] = bar
+                move_top(box_tree, box, bar)
             cursor[AT] += 1
-        cursor[N_RANKED] = close_ranked(ranking, cursor[N_RANKED], rows, images, step)
+        if cursor[IS_OPEN] == 1:
+            cursor[AT] = 0
+            cursor[IS_OPEN] = 2
+        if not close_rows(tree, rows, images, step, cursor):
+            return ROWS_FULL
         cursor[IS_OPEN] = 0
         cursor[STEP] += 1
     return DONE
 
 
-@kernel
+@lean_kernel
 def list_ranked(
     boxes: Boxes,
     limits: Ints,
-    rows: RowColumns,
-    ranking: Ranking,
+    tree: RowTree,
+    heap: Heap,
     slots: Longs,
-    inside: Bools,
     is_extreme: bool,
     sign: float,
     out: ChangeSet,
     cursor: Longs,
 ) -> int:
     """Write the answers of the boxes in `slots`, from the cursor on."""
-    n_box = boxes.lo.shape[0] - 1
-    n_ranked = cursor[N_RANKED]
     while cursor[AT] < len(slots):
         box = slots[cursor[AT]]
         limit = limits[box]
         n_out = cursor[N_OUT]
         rank = 0
-        start = 0
-        while start < n_ranked and rank < limit:
-            size = min(WALK, n_ranked - start)
-            mark_inside(boxes, box, n_box, ranking, start, inside[:size])
-            for i in range(size):
-                if inside[i] and rank < limit:
-                    if n_out == len(out.step):
-                        return FULL
-                    row = np.int64(ranking.order[start + i])
-                    rank += 1
-                    out.op[n_out] = VALUE if is_extreme else ENTER
-                    n_out = write_change(
-                        out, n_out, cursor[STEP], box, row, rows.value[row, n_box] * sign + 0.0
-                    )
-                    out.rank[n_out - 1] = 0 if is_extreme else rank
-            start += size
+        size = start_search(tree, heap, boxes, box)
+        while rank < limit:
+            size = find_next(tree, heap, size, boxes, box)
+            if size == 0:
+                break
+            if n_out == len(out.step):
+                return FULL
+            place = heap.item[0]
+            size = pop_item(heap, size)
+            rank += 1
+            out.op[n_out] = VALUE if is_extreme else ENTER
+            row = np.int64(tree.slot[place])
+            n_out = write_change(out, n_out, cursor[STEP], box, row, tree.y[place] * sign + 0.0)
+            out.rank[n_out - 1] = 0 if is_extreme else rank
         if is_extreme and rank == 0:
             if n_out == len(out.step):
                 return FULL

@@ -1,11 +1,11 @@
-"""The rows of a source by slot: copied columns, and for some indexes their rank order or chains."""
+"""The rows of a source by slot: copied columns, and for some indexes chains."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, Longs
-from tocsin.indexes.ranges.step_kernels import Chains, Images, Ranking, RowColumns, link_rows
+from tocsin.indexes.ranges.step_kernels import Chains, Images, RowColumns, link_rows
 from tocsin.indexes.shared.columns import grown
 
 
@@ -21,6 +21,14 @@ class Rows:
         self.top = max(self.top, int(images.row.max(initial=-1)) + 1)
         value, born = self.columns
         self.columns = RowColumns(grown(value, self.top), grown(born, self.top, ABSENT))
+
+    def store(self, images: Images) -> None:
+        """Become what the steps lead to. Cost: linear in the images."""
+        is_new = np.arange(len(images.row)) >= np.repeat(images.middle, np.diff(images.start))
+        value, born = self.columns
+        # Images come in the order of happening, and of equal slots the last one stays.
+        value[images.row] = images.value
+        born[images.row] = np.where(is_new, images.born, ABSENT)
 
     def live(self) -> Longs:
         """Slots that hold a row, ascending."""
@@ -44,45 +52,6 @@ class Rows:
         assert (born[self.top :] == ABSENT).all()
         alive = born[born != ABSENT]
         assert len(np.unique(alive)) == len(alive)
-
-
-class RankedRows(Rows):
-    """Rows, and their ranking by column `key`, which keeps copies of the first `copied` columns."""
-
-    def __init__(self, width: int, key: int, copied: int, capacity: int) -> None:
-        super().__init__(width, capacity)
-        self.key = key
-        self.n_ranked = 0
-        self.ranking = Ranking(np.empty(capacity, np.int32), np.empty((copied, capacity)))
-
-    def reserve(self, images: Images) -> None:
-        super().reserve(images)
-        order, value = self.ranking
-        have, needed = len(order), self.n_ranked + len(images.row)
-        if needed > have:
-            larger = np.empty((len(value), max(needed, 2 * have)))
-            larger[:, :have] = value
-            self.ranking = Ranking(grown(order, needed), larger)
-
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        live = self.live()
-        value, born = self.columns
-        order = live[np.lexsort((born[live], value[live, self.key]))]
-        copied = len(self.ranking.value)
-        self.ranking = Ranking(order.astype(np.int32), np.ascontiguousarray(value[order, :copied].T))
-        self.n_ranked = len(live)
-
-    def check_invariants(self) -> None:
-        super().check_invariants()
-        value, born = self.columns
-        order = self.ranking.order[: self.n_ranked]
-        assert sorted(order.tolist()) == self.live().tolist()
-        keys = [(value[row, self.key], born[row]) for row in order]
-        assert keys == sorted(keys)
-        copied = self.ranking.value[:, : self.n_ranked]
-        np.testing.assert_array_equal(copied, value[order, : len(copied)].T)
-        assert self.ranking.value.shape[1] == len(self.ranking.order)
 
 
 class ChainedRows(Rows):

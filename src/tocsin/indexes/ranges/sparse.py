@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.changes_topk import empty_side
 from tocsin.indexes.ranges.dense import new_posts
 from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
-from tocsin.indexes.ranges.objects_columns import STRIDE
-from tocsin.indexes.ranges.points import Points, empty_grid
-from tocsin.indexes.ranges.points_kernels import Grid
+from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.sparse_kernels import N_SEARCHES, N_SNAPS, Easel, paint_sparsely
+from tocsin.indexes.ranges.sparse_near_kernels import N_BINS, Nearby
 
-#: Up to so many points around a row are copied to a grid that is cut at the rows around.
-NEARBY = 4096
+#: Up to so many points around a row are copied and sorted; where there are more, the grid is asked.
+NEARBY = 2048
 
 
 class PaintSparse(Reformulator):
@@ -38,16 +36,7 @@ class PaintSparse(Reformulator):
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
         self.points = Points(capacity)
-        self._easel = Easel(
-            left=empty_side(k + STRIDE, -1.0),
-            right=empty_side(k + STRIDE, 1.0),
-            nearby=_square_grid(k, nearby),
-            lo=np.empty(nearby),
-            hi=np.empty(nearby),
-            bucket=np.empty(nearby, np.int32),
-            band=np.ascontiguousarray(new_posts(k, epsilon).band[:0:-1]),
-            counts=np.zeros(2, np.int64),
-        )
+        self._easel = Easel(new_posts(k, epsilon), _empty_nearby(k, nearby), np.zeros(2, np.int64))
 
     @property
     def n_snaps(self) -> int:
@@ -71,15 +60,26 @@ class PaintSparse(Reformulator):
 
     def _paint(self, events: Events, cursor: Longs) -> int:
         self.points.tend()
-        # Next to the largest double comes infinity, and next to 0 a number that is hardly one.
-        with np.errstate(over="ignore", under="ignore"):
+        # Next to the largest double comes infinity, next to 0 a number that is hardly one; and infinity has
+        # no distance from itself.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return paint_sparsely(
                 self.index.objects, self.points.grid, self._easel, events, self.k, self._room, cursor
             )
 
 
-def _square_grid(k: int, room: int) -> Grid:
-    """A grid of k columns of k buckets, whose cuts are set later."""
-    grid = empty_grid(k, k * k, room)
-    grid.column_start[:] = np.arange(k + 1) * k
-    return grid
+def _empty_nearby(k: int, room: int) -> Nearby:
+    """Room for so many points in columns."""
+    return Nearby(
+        lo=np.empty(room),
+        hi=np.empty(room),
+        spare_lo=np.empty(room),
+        spare_hi=np.empty(room),
+        bin=np.empty(room, np.int32),
+        column=np.empty(room, np.int32),
+        bin_begin=np.empty(N_BINS + 1, np.int32),
+        begin=np.empty(k + 2, np.int32),
+        end=np.empty(k + 2, np.int32),
+        first=np.empty(k + 2, np.int32),
+        stop=np.empty(k + 2, np.int32),
+    )

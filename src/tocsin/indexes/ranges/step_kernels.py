@@ -1,4 +1,4 @@
-"""What the kernels of this room share: boxes, the images of a step, rows in rank order, chains.
+"""What the kernels of this room share: boxes, the images of a step, chains.
 
 A *box* is a subscription's ranges. An *image* is a row as it was before a step (an old image) or as
 it is after it (a new image). Within one step the kernels go through the same three motions: take the
@@ -6,7 +6,7 @@ old images out of the rows, report for each box that holds an image, put the new
 report, the rows are those that the step leaves alone, so that before = rows + old images and
 after = rows + new images.
 
-This is a leaf file: the kernels beside it call into it, and it calls nothing but itself.
+The kernels beside it call into this file; it calls itself, the tree over boxes and the kernels of regions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Bools, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.ranges.boxtree_kernels import Tree, find_boxes, sort_values
+from tocsin.indexes.ranges.region_kernels import NO_REGION, REGION_ROWS, is_in_region, mark_regions
 from tocsin.indexes.shared.jit import kernel
 
 #: A whole number in a kernel: Python's or NumPy's, compiled the same.
@@ -30,10 +32,8 @@ STEP = 0
 AT = 1
 N_AFFECTED = 2
 N_OUT = 3
-N_RANKED = 4
-IS_OPEN = 5
-HAS_CHECKPOINTS = 6
-CURSOR_SIZE = 7
+IS_OPEN = 4
+CURSOR_SIZE = 5
 
 #: Up to so many images are tested against all boxes at once; more are searched for, box by box.
 FEW_IMAGES = 12
@@ -48,8 +48,10 @@ class Boxes(NamedTuple):
     lo: Floats
     #: float64 (dimensions, capacity): highest value inside.
     hi: Floats
-    #: int64 (capacity,): scratch; the boxes that hold an image of the step at hand, ascending.
+    #: int64 (capacity + 1,): scratch; the boxes that hold an image of the step at hand, ascending.
     affected: Longs
+    #: kind of the region that boxes have besides their ranges; see `region_kernels`.
+    region: int
 
 
 class RowColumns(NamedTuple):
@@ -59,15 +61,6 @@ class RowColumns(NamedTuple):
     value: Floats
     #: int64 (capacity,): insertion number, ABSENT where the slot holds no row.
     born: Longs
-
-
-class Ranking(NamedTuple):
-    """Rows in the order of one column, then of born; values lie side by side, for kernels that walk."""
-
-    #: int32 (capacity,): slots of the rows.
-    order: Ints
-    #: float64 (columns, capacity): the first columns of the rows.
-    value: Floats
 
 
 class Images(NamedTuple):
@@ -91,8 +84,6 @@ class Images(NamedTuple):
     first: Floats
     #: int64 (images,): the image that each of `first` comes from.
     by_first: Longs
-    #: int64 (images,): scratch; how many ranked rows come before the image.
-    position: Longs
     #: int64 (images,): the chain that the image's row is in, where the index has chains.
     bucket: Longs
 
@@ -111,11 +102,16 @@ class Chains(NamedTuple):
 @kernel
 def is_inside(boxes: Boxes, box: int, value: Floats, at: Whole, n_dimensions: int) -> bool:
     """Whether row `at` of `value` is in the box, by its first `n_dimensions`. NaN is in no box."""
-    for j in range(n_dimensions):
+    n_passed = 0 if boxes.region == NO_REGION else REGION_ROWS
+    for i in range(n_dimensions - n_passed):
+        j = i if i == 0 else i + n_passed
         x = value[at, j]
         if not (boxes.lo[j, box] <= x <= boxes.hi[j, box]):
             return False
-    return True
+    if n_passed == 0:
+        return True
+    lo = boxes.lo
+    return is_in_region(boxes.region, lo[1, box], lo[2, box], lo[3, box], value[at, 1], value[at, 2])
 
 
 @kernel
@@ -151,19 +147,30 @@ def find_by_search(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int
 
 
 @kernel
-def find_affected(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
+def find_affected(boxes: Boxes, n_boxes: int, tree: Tree, images: Images, step: int) -> int:
     """Write the boxes that hold an image of the step to `boxes.affected`, and say how many.
 
-    Cost: boxes × images × dimensions for few images, in loops that the compiler turns into vector
-    code; otherwise a search a box.
+    Cost with a tree: see `find_boxes`, and sorting what is found. Without: boxes × images × dimensions for
+    few images, in loops that the compiler turns into vector code; otherwise a search a box.
     """
     start = images.start[step]
     end = images.start[step + 1]
     if start == end:
         return 0
+    if len(tree.place) > 0:
+        n_found = find_boxes(tree, images.value, start, end, boxes.affected)
+        for i in range(n_found):
+            boxes.affected[i] = tree.slot[boxes.affected[i]]
+        sort_values(boxes.affected, n_found, 0, n_boxes, tree.spare, tree.begin)
+        return n_found
     if end - start > FEW_IMAGES:
         return find_by_search(boxes, n_boxes, images, step)
     last = boxes.lo.shape[0] - 1
+    region = boxes.region
+    n_passed = 0 if region == NO_REGION else REGION_ROWS
+    n_ranges = last + 1 - n_passed
+    if n_ranges == 1:
+        last = 0
     hit = np.empty(BLOCK, np.bool_)
     inside = np.empty(BLOCK, np.bool_)
     n_affected = 0
@@ -183,12 +190,19 @@ def find_affected(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
             if n_inside == 0:
                 continue
             n_hit += n_inside
-            for j in range(last):
+            for turn in range(n_ranges - 1):
+                j = turn if turn == 0 else turn + n_passed
                 x = images.value[image, j]
                 lo = boxes.lo[j, block : block + size]
                 hi = boxes.hi[j, block : block + size]
                 for i in range(size):
                     inside[i] = inside[i] & (lo[i] <= x) & (x <= hi[i])
+            if region != NO_REGION:
+                a = boxes.lo[1, block : block + size]
+                b = boxes.lo[2, block : block + size]
+                c = boxes.lo[3, block : block + size]
+                x = images.value[image, 1]
+                mark_regions(region, a, b, c, x, images.value[image, 2], inside[:size])
             for i in range(size):
                 hit[i] = hit[i] | inside[i]
         if n_hit > 0:
@@ -200,84 +214,6 @@ def find_affected(boxes: Boxes, n_boxes: int, images: Images, step: int) -> int:
 
 
 @kernel
-def mark_inside(
-    boxes: Boxes, box: int, n_dimensions: int, ranking: Ranking, start: int, inside: Bools
-) -> int:
-    """Tell which ranked rows from `start` on, as far as `inside` goes, are in the box, and how many."""
-    size = len(inside)
-    inside[:] = True
-    for j in range(n_dimensions):
-        lo = boxes.lo[j, box]
-        hi = boxes.hi[j, box]
-        x = ranking.value[j, start : start + size]
-        for i in range(size):
-            inside[i] = inside[i] & (lo <= x[i]) & (x[i] <= hi)
-    n_inside = 0
-    for i in range(size):
-        n_inside += int(inside[i])
-    return n_inside
-
-
-@kernel
-def count_before(ranking: Ranking, n_ranked: int, rows: RowColumns, key: int, value: float, born: int) -> int:
-    """How many of the ranked rows come before (value, born). Logarithmic."""
-    left = 0
-    right = n_ranked
-    while left < right:
-        middle = (left + right) >> 1
-        row = ranking.order[middle]
-        x = rows.value[row, key]
-        if x < value or (x == value and rows.born[row] < born):
-            left = middle + 1
-        else:
-            right = middle
-    return left
-
-
-@kernel
-def move_ranked(ranking: Ranking, start: int, stop: int, shift: int) -> None:
-    """Move ranks start … stop - 1 by `shift` places, up or down."""
-    n_columns = ranking.value.shape[0]
-    if shift < 0:
-        for i in range(start, stop):
-            ranking.order[i + shift] = ranking.order[i]
-        for j in range(n_columns):
-            for i in range(start, stop):
-                ranking.value[j, i + shift] = ranking.value[j, i]
-    elif shift > 0:
-        for i in range(stop - 1, start - 1, -1):
-            ranking.order[i + shift] = ranking.order[i]
-        for j in range(n_columns):
-            for i in range(stop - 1, start - 1, -1):
-                ranking.value[j, i + shift] = ranking.value[j, i]
-
-
-@kernel
-def open_ranked(
-    ranking: Ranking, n_ranked: int, rows: RowColumns, key: int, images: Images, step: int
-) -> int:
-    """Take the step's old images out of the ranked rows; set every image's `position`. Say how many stay."""
-    start = images.start[step]
-    middle = images.middle[step]
-    for image in range(start, middle):
-        images.position[image] = count_before(
-            ranking, n_ranked, rows, key, images.value[image, key], images.born[image]
-        )
-    for image in range(start, middle):
-        gap = images.position[image]
-        stop = images.position[image + 1] if image + 1 < middle else n_ranked
-        move_ranked(ranking, gap + 1, stop, start - image - 1)
-        images.position[image] = gap - (image - start)
-        rows.born[images.row[image]] = ABSENT
-    n_kept = int(n_ranked - (middle - start))
-    for image in range(middle, images.start[step + 1]):
-        images.position[image] = count_before(
-            ranking, n_kept, rows, key, images.value[image, key], images.born[image]
-        )
-    return n_kept
-
-
-@kernel
 def store_rows(rows: RowColumns, images: Images, step: int) -> None:
     """Write the step's new images to their slots."""
     for image in range(images.middle[step], images.start[step + 1]):
@@ -285,24 +221,6 @@ def store_rows(rows: RowColumns, images: Images, step: int) -> None:
         rows.born[row] = images.born[image]
         for j in range(images.value.shape[1]):
             rows.value[row, j] = images.value[image, j]
-
-
-@kernel
-def close_ranked(ranking: Ranking, n_ranked: int, rows: RowColumns, images: Images, step: int) -> int:
-    """Put the step's new images among the ranked rows, last first. Say how many there are."""
-    n_new = int(images.start[step + 1] - images.middle[step])
-    stop = n_ranked
-    for shift in range(n_new, 0, -1):
-        image = images.middle[step] + shift - 1
-        gap = int(images.position[image])
-        move_ranked(ranking, gap, stop, shift)
-        place = gap + shift - 1
-        ranking.order[place] = images.row[image]
-        for j in range(ranking.value.shape[0]):
-            ranking.value[j, place] = images.value[image, j]
-        stop = gap
-    store_rows(rows, images, step)
-    return n_ranked + n_new
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""COUNT, SUM and AVG over ranges, by scanning: no totals are kept, only rows and boxes."""
+"""COUNT, SUM and AVG over boxes: no totals are kept, only rows and boxes, in trees."""
 
 from __future__ import annotations
 
@@ -7,104 +7,107 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints, Longs, RowDelta
-from tocsin.indexes.ranges.bounds import Bounds
-from tocsin.indexes.ranges.changes import empty_buffer, new_cursor, run_reporting
-from tocsin.indexes.ranges.images import build_images, widened
-from tocsin.indexes.ranges.rows import RankedRows
-from tocsin.indexes.ranges.step_kernels import N_RANKED
-from tocsin.indexes.ranges.totals_kernels import AVG, COUNT, SPACING, SUM, list_totals, report_totals
-from tocsin.indexes.shared.exact_sum_kernels import SUM_SIZE
+from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
+from tocsin.indexes.ranges.buffers import Buffer
+from tocsin.indexes.ranges.changes import empty_buffer, new_cursor
+from tocsin.indexes.ranges.images import build_images
+from tocsin.indexes.ranges.regions import Layout
+from tocsin.indexes.ranges.rowtree import TreeRows
+from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL
+from tocsin.indexes.ranges.step_kernels import DONE, N_OUT
+from tocsin.indexes.ranges.totals_kernels import AVG, COUNT, SUM, list_totals, report_totals
 
 _FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 
 
-class TotalScan:
+class BoxTotals:
     """`SELECT COUNT(y)`, `SUM(y)` or `AVG(y) … WHERE box` over a table.
 
-    Delta columns: the dimensions, then y. Sums are exact and rounded once, so that they depend on the
-    rows alone, never on the way that led to them.
+    Delta columns: the dimensions, x and z of a region if there is one, y. Sums are exact and rounded once,
+    so that they depend on the rows alone, never on the way that led to them.
     """
 
-    def __init__(self, dimensions: int, *, function: str, capacity: int = 16) -> None:
-        self._dimensions = dimensions
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        function: str,
+        region: str | None = None,
+        capacity: int = 16,
+        trees: Trees = TREES,
+    ) -> None:
+        self._layout = Layout.of(dimensions, region)
         self._name = function
         self._function = _FUNCTIONS[function]
-        self._capacity = capacity
-        self._width = max(1, dimensions)
-        self._bounds = Bounds(self._width, capacity)
-        self._rows = RankedRows(self._width + 1, key=0, copied=self._width + 1, capacity=capacity)
-        #: int64: scratch for the kernels.
-        self._total = np.zeros(SUM_SIZE, np.int64)
-        self._change = np.zeros(SUM_SIZE, np.int64)
+        self._width = self._layout.width
+        self._bounds = Bounds(self._width, capacity, region=self._layout.region, trees=trees)
+        self._rows = TreeRows(self._width, capacity, is_summed=function != "count")
+        self._buffer = Buffer(capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions). Cost: copying them."""
-        self._bounds.put(slots, values["lo"], values["hi"])
+        """Add subscriptions: `lo`, `hi` (n, dimensions), `region` (n, 3). Cost: see `Bounds.put`."""
+        self._bounds.put(slots, *self._layout.bounds(values))
 
     def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: constant each."""
+        """Remove subscriptions. Cost: constant each, amortised."""
         self._bounds.clear(slots)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Cost of a step: images × subscriptions × dimensions, and for each answer that changes, a pass
-        over the rows within its first range. In one dimension COUNT takes two searches instead, and the
-        others a pass over few rows, after one over all."""
+        """Cost of a step: finding the boxes that hold an image, and for each the images within its first
+        range and the nodes of the tree over rows that it cuts."""
         images = build_images(
             delta,
-            widened(delta.before, self._dimensions),
-            widened(delta.after, self._dimensions),
+            self._layout.columns(delta.before),
+            self._layout.columns(delta.after),
             required=self._width + 1,
             key=0,
         )
         rows = self._rows
         rows.reserve(images)
-        checkpoints = self._new_checkpoints()
-        cursor = new_cursor()
-        cursor[N_RANKED] = rows.n_ranked
-        changes = run_reporting(
-            lambda out, cursor: report_totals(
+        rows.fit(images.value[:, self._width])
+        self._bounds.reserve(images)
+        total, limbs = self._scratch()
+        change, cursor = total.copy(), new_cursor()
+        while True:
+            status = report_totals(
                 self._bounds.boxes,
                 self._bounds.top,
+                self._bounds.tree,
                 rows.columns,
-                rows.key,
-                rows.ranking,
+                rows.tree,
                 images,
                 self._function,
-                checkpoints,
-                self._total,
-                self._change,
-                out,
+                total,
+                change,
+                limbs,
+                self._buffer.columns,
                 cursor,
-            ),
-            cursor,
-            self._capacity,
-        )
-        rows.n_ranked = int(cursor[N_RANKED])
-        return changes
+            )
+            if status == DONE:
+                break
+            if status == ROWS_FULL:
+                rows.build_for(images, cursor)
+            else:
+                self._buffer.grow()
+        rows.tend()
+        return self._buffer.take(int(cursor[N_OUT]))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def result(self, slots: Ints) -> ChangeSet:
-        """Cost: for each subscription, a pass over the rows within its first range."""
+        """Cost: for each subscription, the nodes of the tree over rows that its box cuts."""
         out = empty_buffer(len(slots))
-        rows = self._rows
-        list_totals(
-            self._bounds.boxes,
-            rows.columns,
-            rows.ranking,
-            rows.n_ranked,
-            slots.astype(np.int64),
-            self._function,
-            self._new_checkpoints(),
-            self._total,
-            out,
-        )
+        asked = slots.astype(np.int64)
+        total, limbs = self._scratch()
+        list_totals(self._bounds.boxes, self._rows.tree, asked, self._function, total, limbs, out)
         return out
 
     def parameters(self, slot: int) -> dict[str, object]:
         """The box that a subscription was registered with. Cost: constant."""
-        return self._bounds.parameters(slot, self._dimensions)
+        return self._layout.parameters(self._bounds.boxes, slot)
 
     def arrays(self) -> Arrays:
-        return {**self._bounds.arrays(self._dimensions), **self._rows.arrays()}
+        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays()}
 
     def restore(self, arrays: Arrays) -> None:
         self._bounds.restore(arrays)
@@ -115,8 +118,9 @@ class TotalScan:
         self._rows.check_invariants()
 
     def explain(self) -> str:
-        return f"range {self._name} scan, {self._dimensions} dimensions: tests every box, adds up its rows"
+        return f"range {self._name}, {self._layout}: {self._bounds.explain()}, adds up their rows in a tree"
 
-    def _new_checkpoints(self) -> Longs:
-        """Scratch for the kernels: sums over the first ranks, one every SPACING."""
-        return np.empty((len(self._rows.ranking.order) // SPACING + 1, SUM_SIZE), np.int64)
+    def _scratch(self) -> tuple[Longs, Longs]:
+        """A sum, and room to round it."""
+        columns = self._rows.n_columns
+        return np.zeros(columns, np.int64), np.zeros(columns + 2, np.int64)

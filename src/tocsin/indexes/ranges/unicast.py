@@ -23,7 +23,7 @@ from tocsin.indexes.shared.columns import grown
 class Unicast:
     """Letters to each subscription that an event affects, for `ORDER BY y LIMIT k` over ranges of x.
 
-    It knows all subscriptions: their bounds by slot, and the same as points. `literal` makes it search once
+    It knows all subscriptions, as points. `literal` makes it search once
     for each subscription in the rectangle around the affected ones, whatever the event, as the paper counts
     it; that finds the right replacement only for k = 1, and is for measuring.
     """
@@ -34,9 +34,8 @@ class Unicast:
         #: Searches for replacements so far.
         self.n_searches = 0
         self._is_literal = literal
-        self._lo, self._hi = np.asarray(lo, np.float64) + 0.0, np.asarray(hi, np.float64) + 0.0
         self.points = Points()
-        self.points.insert(np.arange(len(lo), dtype=np.int32), self._lo, self._hi)
+        self.points.insert(np.arange(len(lo), dtype=np.int32), lo, hi)
         self._room = Letters(*(np.empty(capacity, np.int32) for _ in range(3)))
         room = len(lo) + int(self.points.grid.bucket_size.max())
         self._desk = Desk(np.empty(k + STRIDE, np.int32), np.empty(k), np.empty(k), np.empty(room, np.int32))
@@ -58,8 +57,6 @@ class Unicast:
             status := unicast_events(
                 self.index.objects,
                 self.points.grid,
-                self._lo,
-                self._hi,
                 self._desk,
                 events,
                 self.k,

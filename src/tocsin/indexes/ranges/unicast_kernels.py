@@ -24,7 +24,15 @@ from tocsin.indexes.ranges.objects_kernels import (
     place_after,
     put_row,
 )
-from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, count_points, report_points
+from tocsin.indexes.ranges.points_kernels import (
+    Grid,
+    Rectangle,
+    count_points,
+    find_buckets,
+    find_columns,
+    is_apart,
+    report_points,
+)
 
 
 class Letters(NamedTuple):
@@ -46,7 +54,7 @@ class Desk(NamedTuple):
     #: float64 (k,), float64 (k,): their x, nearest first
     left: Floats
     right: Floats
-    #: int32 (subscriptions + bucket,)
+    #: int32 (subscriptions + bucket,): their places in the grid
     found: Ints
 
 
@@ -85,6 +93,28 @@ def list_receivers(grid: Grid, messages: Messages, first: int, out_slot: Ints, o
     return len(messages.note)
 
 
+@lean_kernel
+def list_places(grid: Grid, area: Rectangle, out_place: Ints) -> int:
+    """Write where in the grid the points in the rectangle are: how many there are; all fit."""
+    n_out = 0
+    first_column, end_column = find_columns(grid, area)
+    for column in range(first_column, end_column):
+        first, end = find_buckets(grid, column, area)
+        for bucket in range(first, end):
+            if is_apart(grid.bucket_box[bucket], area):
+                continue
+            start = grid.bucket_start[bucket]
+            for place in range(start, start + grid.bucket_size[bucket]):
+                lo = grid.lo[place]
+                hi = grid.hi[place]
+                # Written always and kept if inside: no branch to mispredict.
+                out_place[n_out] = place
+                n_out += int(
+                    (area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max)
+                )
+    return n_out
+
+
 @inlined
 def rank_inside(desk: Desk, n_left: int, n_right: int, lo: float, hi: float) -> int:
     """The rank of the event's row in a subscription, if it is at most k."""
@@ -116,8 +146,6 @@ def find_replacement(
 def write_letters(
     objects: Objects,
     grid: Grid,
-    lo: Floats,
-    hi: Floats,
     desk: Desk,
     event: int,
     x: float,
@@ -144,28 +172,28 @@ def write_letters(
         desk.right[v] = objects.x[desk.near[v]]
     outer_lo = desk.left[k - 1] if n_left == k else np.nan
     outer_hi = desk.right[k - 1] if n_right == k else np.nan
-    n_found = report_points(grid, area_of(x, x, outer_lo, outer_hi), desk.found, 0)
+    n_found = list_places(grid, area_of(x, x, outer_lo, outer_hi), desk.found)
     if cursor[N_TILES] + n_found > len(out.event):
         return FULL
     is_falling = is_before(y, born, goal_y, goal_born)
     for i in range(n_found):
-        slot = desk.found[i]
-        rank = rank_inside(desk, n_left, n_right, lo[slot], hi[slot])
+        lo, hi = grid.lo[desk.found[i]], grid.hi[desk.found[i]]
+        rank = rank_inside(desk, n_left, n_right, lo, hi)
         at = -1
         if is_literal:
             # The paper's: whoever is found takes one search, which is right only where the row was k-th.
-            at = find_replacement(objects, lo[slot], hi[slot], y, born, 1, cursor)
+            at = find_replacement(objects, lo, hi, y, born, 1, cursor)
         if rank > k:
             continue
         other = -1
         if is_falling:
             if not is_literal:
-                at = find_replacement(objects, lo[slot], hi[slot], y, born, k - rank + 1, cursor)
+                at = find_replacement(objects, lo, hi, y, born, k - rank + 1, cursor)
             if at >= 0 and is_before(objects.y[at], objects.born[at], goal_y, goal_born):
                 other = objects.slot[at]
         letter = cursor[N_TILES]
         out.event[letter] = event
-        out.subscription[letter] = slot
+        out.subscription[letter] = grid.slot[desk.found[i]]
         out.other[letter] = other
         cursor[N_TILES] = letter + 1
     return DONE
@@ -175,8 +203,6 @@ def write_letters(
 def unicast_events(
     objects: Objects,
     grid: Grid,
-    lo: Floats,
-    hi: Floats,
     desk: Desk,
     events: Events,
     k: int,
@@ -186,7 +212,7 @@ def unicast_events(
 ) -> int:
     """Letters of all events from the cursor's on, each applied before the next. DONE, FULL or NO_ROOM.
 
-    `lo` and `hi` are the subscriptions' bounds by slot. A row that moves in x must come as two events.
+    A row that moves in x must come as two events.
     """
     while cursor[EVENT] < len(events.slot):
         event = cursor[EVENT]
@@ -204,7 +230,7 @@ def unicast_events(
             at_x = objects.x[place] if place >= 0 else x
             if not (is_falling and is_there and from_y == y):
                 status = write_letters(
-                    objects, grid, lo, hi, desk, event, at_x, from_y, from_born,
+                    objects, grid, desk, event, at_x, from_y, from_born,
                     goal_y, goal_born, k, is_literal, out, cursor,
                 )  # fmt: skip
                 if status != DONE:

@@ -15,7 +15,14 @@ from tocsin.indexes.shared.programs import Program, tile_size
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import ChangeBuffer, column_wise, step_bounds, widened, writable
 from tocsin.indexes.windows import scan_kernels as kernels
-from tocsin.indexes.windows.scan_columns import Entries, Pool, Ranking, Rows, Scratch, Subscriptions
+from tocsin.indexes.windows.scan_columns import (
+    ScanEntries,
+    ScanPool,
+    ScanRanking,
+    ScanRows,
+    ScanScratch,
+    ScanSubscriptions,
+)
 
 
 class PreferenceScan:
@@ -36,10 +43,12 @@ class PreferenceScan:
         newest_first: bool,
         capacity: int = 16,
     ) -> None:
-        self._ranking = Ranking(program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1)
+        self._ranking = ScanRanking(
+            program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1
+        )
         self._capacity = capacity
         n = capacity
-        self._subscriptions = Subscriptions(
+        self._subscriptions = ScanSubscriptions(
             lo=np.empty((dimensions, n)),
             hi=np.empty((dimensions, n)),
             theta=np.empty((program.n_theta, n)),
@@ -55,7 +64,7 @@ class PreferenceScan:
         self._n_subscriptions = 0
         #: the largest k seen: how long a list may become
         self._largest_k = 0
-        self._rows = Rows(
+        self._rows = ScanRows(
             slot=np.empty(n, np.int32),
             values=np.empty((dimensions + program.n_columns, n)),
             position=np.empty(n, np.int32),
@@ -64,7 +73,7 @@ class PreferenceScan:
             entry=np.full(n, -1, np.int32),
             mark=np.full(n, -1, np.int32),
         )
-        self._pool = Pool(np.empty(n, np.int32), np.empty(n))
+        self._pool = ScanPool(np.empty(n, np.int32), np.empty(n))
         #: int64: the kernels' counters and cursor
         self._state: Longs = np.zeros(kernels.STATE_SIZE, np.int64)
         #: how many changes the last delta made, to begin the next with as much room
@@ -162,7 +171,7 @@ class PreferenceScan:
         columns.floor_tie[slots] = arrays["floor_tie"]
         columns.list_start[slots] = np.cumsum(sizes) - sizes
         columns.list_room[slots] = columns.list_size[slots] = sizes
-        self._pool = Pool(grown(self._pool.row, len(listed)), grown(self._pool.key, len(listed)))
+        self._pool = ScanPool(grown(self._pool.row, len(listed)), grown(self._pool.key, len(listed)))
         self._pool.row[: len(listed)] = listed
         self._pool.key[: len(listed)] = arrays["list_key"]
         self._state[kernels.POOL_END] = len(listed)
@@ -219,7 +228,7 @@ class PreferenceScan:
         columns = self._subscriptions
         have = len(columns.k)
         if top > have:
-            columns = Subscriptions(
+            columns = ScanSubscriptions(
                 *(widened(column, top) for column in columns[:3]),
                 *(grown(column, top) for column in columns[3:]),
             )
@@ -237,7 +246,7 @@ class PreferenceScan:
     def _make_room_for_rows(self, top: int) -> None:
         slot, values, position, born, listings, entry, mark = self._rows
         if top > len(born):
-            self._rows = Rows(
+            self._rows = ScanRows(
                 grown(slot, top),
                 widened(values, top),
                 grown(position, top),
@@ -261,7 +270,7 @@ class PreferenceScan:
         row[:used] = self._pool.row[places]
         key[:used] = self._pool.key[places]
         columns.list_start[live] = np.cumsum(rooms) - rooms
-        self._pool = Pool(row, key)
+        self._pool = ScanPool(row, key)
         self._state[kernels.POOL_END] = used
 
     def _listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
@@ -295,9 +304,9 @@ class PreferenceScan:
         self._expected = max(self._capacity, count)
         return buffer.changes(count)
 
-    def _scratch(self, largest_step: int) -> Scratch:
+    def _scratch(self, largest_step: int) -> ScanScratch:
         longest = min(kernels.full_size(self._largest_k), len(self._rows.born))
-        return Scratch(
+        return ScanScratch(
             stack=np.empty((self._ranking.program.depth, BLOCK)),
             score=np.empty(tile_size(largest_step)),
             row_score=np.empty(BLOCK),
@@ -331,13 +340,13 @@ class PreferenceScan:
         return self._rows.slot[:n_rows][above][order], key[above][order]
 
 
-def _entries(delta: RowDelta) -> Entries:
+def _entries(delta: RowDelta) -> ScanEntries:
     """The delta as kernels take it: column-wise, the rows that are there first within a step."""
     is_gone = delta.born_after == ABSENT
     order = np.lexsort((is_gone, delta.step))
     bounds = step_bounds(delta)
     n_arrived = np.concatenate(([0], np.cumsum(~is_gone)))
-    return Entries(
+    return ScanEntries(
         bounds=bounds,
         n_arrivals=np.diff(n_arrived[bounds]),
         row=writable(delta.row[order], np.int32),

@@ -8,7 +8,7 @@ from tocsin.indexes.contract import Bools, Floats, Ints, Longs, Ops
 from tocsin.indexes.shared.programs_kernels import Program
 
 
-class Ranking(NamedTuple):
+class ScanRanking(NamedTuple):
     """How one shape ranks."""
 
     program: Program
@@ -20,7 +20,7 @@ class Ranking(NamedTuple):
     tie_sign: int
 
 
-class Subscriptions(NamedTuple):
+class ScanSubscriptions(NamedTuple):
     """By subscription slot. One that is not there has an empty list under an unreachable floor."""
 
     #: float64 (dimensions, slots): closed bounds of the boxes
@@ -39,7 +39,7 @@ class Subscriptions(NamedTuple):
     list_size: Longs
 
 
-class Pool(NamedTuple):
+class ScanPool(NamedTuple):
     """The lists, each in its own stretch, best first."""
 
     #: int32: slot of the row
@@ -48,7 +48,7 @@ class Pool(NamedTuple):
     key: Floats
 
 
-class Rows(NamedTuple):
+class ScanRows(NamedTuple):
     """Live rows, packed together for ranking, and what is known by slot."""
 
     #: int32 (rows,): slot of the packed row
@@ -67,7 +67,7 @@ class Rows(NamedTuple):
     mark: Ints
 
 
-class Entries(NamedTuple):
+class ScanEntries(NamedTuple):
     """A delta's entries; within a step, rows that are there after it come first."""
 
     #: int64 (steps + 1,): where each step's entries begin
@@ -83,7 +83,7 @@ class Entries(NamedTuple):
     after: Floats
 
 
-class Scratch(NamedTuple):
+class ScanScratch(NamedTuple):
     """Working memory."""
 
     #: float64 (depth, BLOCK)

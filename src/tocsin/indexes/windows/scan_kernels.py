@@ -18,7 +18,14 @@ from tocsin.indexes.contract import Bools, Floats, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile, tile_stride, tile_width
 from tocsin.indexes.shared.scans import ChangeColumns
-from tocsin.indexes.windows.scan_columns import Entries, Pool, Ranking, Rows, Scratch, Subscriptions
+from tocsin.indexes.windows.scan_columns import (
+    ScanEntries,
+    ScanPool,
+    ScanRanking,
+    ScanRows,
+    ScanScratch,
+    ScanSubscriptions,
+)
 
 #: The contract's operations, again: kernels read the globals of their own file.
 LEAVE = 0
@@ -82,7 +89,7 @@ def is_inside(columns: Floats, row: int, lo: Floats, hi: Floats, slot: int) -> b
 
 
 @kernel
-def sink(scratch: Scratch, size: int, key: float, tie: int, row: int) -> None:
+def sink(scratch: ScanScratch, size: int, key: float, tie: int, row: int) -> None:
     """Put a candidate in place of the heap's worst, and restore the heap."""
     at = 0
     while True:
@@ -105,7 +112,7 @@ def sink(scratch: Scratch, size: int, key: float, tie: int, row: int) -> None:
 
 
 @kernel
-def offer(scratch: Scratch, size: int, limit: int, key: float, tie: int, row: int) -> int:
+def offer(scratch: ScanScratch, size: int, limit: int, key: float, tie: int, row: int) -> int:
     """Offer a candidate to a heap that keeps the best `limit`; answers its new size."""
     if size == limit:
         if is_before(key, tie, scratch.heap_key[0], scratch.heap_tie[0]):
@@ -127,7 +134,7 @@ def offer(scratch: Scratch, size: int, limit: int, key: float, tie: int, row: in
 
 
 @kernel
-def sort_heap(scratch: Scratch, size: int) -> None:
+def sort_heap(scratch: ScanScratch, size: int) -> None:
     """Turn the heap into a list, best first."""
     for i in range(1, size):
         last = size - i
@@ -142,13 +149,13 @@ def sort_heap(scratch: Scratch, size: int) -> None:
 
 @kernel
 def offer_rows(
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     slot: int,
-    rows: Rows,
+    rows: ScanRows,
     start: int,
     n_rows: int,
-    scratch: Scratch,
+    scratch: ScanScratch,
     size: int,
 ) -> int:
     """Offer a block of packed rows, already scored, to the heap; answers its new size."""
@@ -192,7 +199,12 @@ def mark_reached(
 
 @kernel
 def mark_listed(
-    subscriptions: Subscriptions, first: int, width: int, pool: Pool, rows: Rows, out_reached: Bools
+    subscriptions: ScanSubscriptions,
+    first: int,
+    width: int,
+    pool: ScanPool,
+    rows: ScanRows,
+    out_reached: Bools,
 ) -> None:
     """Which subscriptions of a tile have a row of the step in their list."""
     for i in range(width):
@@ -205,15 +217,15 @@ def mark_listed(
 
 @kernel
 def find_candidates(
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     slot: int,
-    entries: Entries,
+    entries: ScanEntries,
     start: int,
     n_arrivals: int,
     offset: int,
     stride: int,
-    scratch: Scratch,
+    scratch: ScanScratch,
 ) -> int:
     """Put the step's rows that reach the floor into the heap, as many as a list may hold."""
     floor_key = subscriptions.floor_key[slot]
@@ -233,7 +245,7 @@ def find_candidates(
 
 
 @kernel
-def count_stayers(subscriptions: Subscriptions, slot: int, pool: Pool, rows: Rows) -> int:
+def count_stayers(subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, rows: ScanRows) -> int:
     """How many rows of the list the step does not touch."""
     start = subscriptions.list_start[slot]
     count = 0
@@ -244,7 +256,7 @@ def count_stayers(subscriptions: Subscriptions, slot: int, pool: Pool, rows: Row
 
 
 @kernel
-def is_list_short(subscriptions: Subscriptions, slot: int, size: int) -> bool:
+def is_list_short(subscriptions: ScanSubscriptions, slot: int, size: int) -> bool:
     """Whether a list of `size` is less than the answer, and there may be rows below its floor."""
     is_bottom = subscriptions.floor_key[slot] == -np.inf and subscriptions.floor_tie[slot] == LOWEST_TIE
     return size < subscriptions.k[slot] and not is_bottom
@@ -252,12 +264,12 @@ def is_list_short(subscriptions: Subscriptions, slot: int, size: int) -> bool:
 
 @kernel
 def merge_lists(
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     slot: int,
-    pool: Pool,
-    rows: Rows,
-    scratch: Scratch,
+    pool: ScanPool,
+    rows: ScanRows,
+    scratch: ScanScratch,
     n_candidates: int,
     is_ranked_afresh: bool,
 ) -> int:
@@ -295,13 +307,13 @@ def merge_lists(
 @kernel
 def write_changes(
     state: Longs,
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     slot: int,
-    pool: Pool,
-    rows: Rows,
-    entries: Entries,
-    scratch: Scratch,
+    pool: ScanPool,
+    rows: ScanRows,
+    entries: ScanEntries,
+    scratch: ScanScratch,
     n_new: int,
     out: ChangeColumns,
 ) -> bool:
@@ -359,7 +371,7 @@ def write_changes(
 
 
 @kernel
-def new_room(subscriptions: Subscriptions, slot: int, size: int) -> int:
+def new_room(subscriptions: ScanSubscriptions, slot: int, size: int) -> int:
     """The room for a list of `size` that has too little: at first just enough, later half as much again."""
     if subscriptions.list_room[slot] == 0:
         return size
@@ -367,7 +379,9 @@ def new_room(subscriptions: Subscriptions, slot: int, size: int) -> int:
 
 
 @kernel
-def has_pool_room(state: Longs, subscriptions: Subscriptions, slot: int, pool: Pool, size: int) -> bool:
+def has_pool_room(
+    state: Longs, subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, size: int
+) -> bool:
     """Whether a list of `size` fits, where it is or at the pool's end."""
     if size <= subscriptions.list_room[slot]:
         return True
@@ -376,7 +390,13 @@ def has_pool_room(state: Longs, subscriptions: Subscriptions, slot: int, pool: P
 
 @kernel
 def store_list(
-    state: Longs, subscriptions: Subscriptions, slot: int, pool: Pool, rows: Rows, scratch: Scratch, size: int
+    state: Longs,
+    subscriptions: ScanSubscriptions,
+    slot: int,
+    pool: ScanPool,
+    rows: ScanRows,
+    scratch: ScanScratch,
+    size: int,
 ) -> None:
     """Make the new list the subscription's list. It has room."""
     start = subscriptions.list_start[slot]
@@ -397,13 +417,13 @@ def store_list(
 @kernel
 def replace_list(
     state: Longs,
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     slot: int,
-    pool: Pool,
-    rows: Rows,
-    entries: Entries,
-    scratch: Scratch,
+    pool: ScanPool,
+    rows: ScanRows,
+    entries: ScanEntries,
+    scratch: ScanScratch,
     size: int,
     is_ranked_afresh: bool,
     out: ChangeColumns,
@@ -430,7 +450,7 @@ def replace_list(
 
 
 @kernel
-def move_rows(state: Longs, rows: Rows, entries: Entries, start: int, stop: int) -> None:
+def move_rows(state: Longs, rows: ScanRows, entries: ScanEntries, start: int, stop: int) -> None:
     """Take a step's rows in: unpack what is gone, pack what is new, and remember each row's entry."""
     state[IS_LISTED] = 0
     for e in range(start, stop):
@@ -461,13 +481,13 @@ def move_rows(state: Longs, rows: Rows, entries: Entries, start: int, stop: int)
 @kernel
 def apply_steps(
     state: Longs,
-    ranking: Ranking,
-    subscriptions: Subscriptions,
+    ranking: ScanRanking,
+    subscriptions: ScanSubscriptions,
     n_subscriptions: int,
-    pool: Pool,
-    rows: Rows,
-    entries: Entries,
-    scratch: Scratch,
+    pool: ScanPool,
+    rows: ScanRows,
+    entries: ScanEntries,
+    scratch: ScanScratch,
     out: ChangeColumns,
 ) -> int:
     """Take the steps one after the other, from `state` on, and write what each changes.

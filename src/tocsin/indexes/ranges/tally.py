@@ -1,0 +1,132 @@
+"""The rows of a table by x, with exact sums of y over any range of x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Bools, Floats, Longs
+from tocsin.indexes.ranges.tally_kernels import (
+    EXPONENT_BITS,
+    FIRST_LIMB,
+    N_BLOCKS,
+    N_INFINITIES,
+    SIZE,
+    STATE_SIZE,
+    Tally,
+    add_y,
+    insert_rows,
+    sum_blocks,
+)
+
+#: A double covers so many limbs.
+LIMBS_OF_A_DOUBLE = 3
+
+
+class TallyRows:
+    """Owns a `Tally`: makes room for blocks, and for limbs as the values need them.
+
+    Values that differ little in size need few limbs, and few are fast; the widest need 68.
+    """
+
+    def __init__(self, x: Floats, y: Floats, *, is_summed: bool) -> None:
+        self._is_summed = is_summed
+        self._n_limbs = LIMBS_OF_A_DOUBLE
+        self.tally = _empty_tally(1, self.n_columns)
+        self._load(x, y)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a sum."""
+        return self._n_limbs + N_INFINITIES if self._is_summed else 0
+
+    def grow(self) -> None:
+        """Twice as many blocks. Cost: copying them."""
+        have = len(self.tally.order)
+        wider = _empty_tally(2 * have, self.n_columns)
+        columns: zip[tuple[np.ndarray, np.ndarray]] = zip(self.tally, wider, strict=True)
+        for old, new in columns:
+            new[: len(old)] = old
+        wider.order[have:] = np.arange(have, 2 * have)
+        self.tally = wider
+
+    def fit(self, y: Floats) -> None:
+        """Have the limbs that the values need. Cost: a pass over them; over all rows if limbs are missing."""
+        first, end = limbs_of(y)
+        if not self._is_summed or first == end:
+            return
+        have = int(self.tally.state[FIRST_LIMB])
+        if not self.tally.n_before[self.tally.state[N_BLOCKS]]:
+            # No row is there, so that no limb is needed but these.
+            have, self._n_limbs = first, end - first
+        elif first < have or end > have + self._n_limbs:
+            end = max(end, have + self._n_limbs)
+            have = min(first, have)
+            self._n_limbs = end - have
+        elif self.tally.total.shape[1] == self.n_columns:
+            return
+        n_blocks = len(self.tally.order)
+        self.tally = self.tally._replace(
+            part=np.zeros((n_blocks, SIZE, self.n_columns), np.int64),
+            total=np.zeros((n_blocks + 1, self.n_columns), np.int64),
+        )
+        self.tally.state[FIRST_LIMB] = have
+        self.tally.is_stale[:] = True
+        sum_blocks(self.tally)
+
+    def _load(self, x: Floats, y: Floats) -> None:
+        """Add rows. Cost: logarithmic and half a block each."""
+        self.fit(y)
+        done = 0
+        while (done := insert_rows(self.tally, x, y, done)) < len(x):
+            self.grow()
+
+    def check_invariants(self, x: Floats, y: Floats) -> None:
+        """Assert that these are the rows, in order, that blocks are not empty, and that sums are right."""
+        tally = self.tally
+        listed = tally.order[: tally.state[N_BLOCKS]]
+        assert sorted(tally.order.tolist()) == list(range(len(tally.order)))
+        rows = [
+            (tally.x[block, row], tally.y[block, row]) for block in listed for row in range(tally.size[block])
+        ]
+        assert rows == sorted(zip(x.tolist(), y.tolist(), strict=True))
+        for block, size in enumerate(tally.size.tolist()):
+            assert (tally.x[block, size:] == np.inf).all()
+        assert len(listed) == 1 or (tally.size[listed] > 0).all()
+        total: Longs = np.zeros(self.n_columns, np.int64)
+        count = 0
+        for at, block in enumerate(listed):
+            assert tally.n_before[at] == count
+            np.testing.assert_array_equal(tally.total[at], total)
+            if tally.size[block]:
+                assert (tally.least[at], tally.least_y[at]) == (tally.x[block, 0], tally.y[block, 0])
+            part: Longs = np.zeros(self.n_columns, np.int64)
+            for row in range(tally.size[block]):
+                add_y(part, tally.y[block, row], 1, int(tally.state[FIRST_LIMB]))
+                np.testing.assert_array_equal(tally.part[block, row], part)
+            total += part
+            count += int(tally.size[block])
+        assert not tally.is_stale[listed].any()
+
+
+def limbs_of(y: Floats) -> tuple[int, int]:
+    """The first limb that any of the values needs, and the one after the last; equal if they need none."""
+    is_counted: Bools = (y != 0.0) & np.isfinite(y)
+    exponent = (y[is_counted].view(np.int64) >> 52) & EXPONENT_BITS
+    limb = np.maximum(exponent - 1, 0) >> 5
+    return (int(limb.min()), int(limb.max()) + LIMBS_OF_A_DOUBLE) if len(limb) else (0, 0)
+
+
+def _empty_tally(blocks: int, columns: int) -> Tally:
+    return Tally(
+        x=np.full((blocks, SIZE), np.inf),
+        y=np.empty((blocks, SIZE)),
+        part=np.zeros((blocks, SIZE, columns), np.int64),
+        size=np.zeros(blocks, np.int32),
+        is_stale=np.zeros(blocks, np.bool_),
+        order=np.arange(blocks, dtype=np.int32),
+        least=np.zeros(blocks),
+        least_y=np.zeros(blocks),
+        n_before=np.zeros(blocks + 1, np.int64),
+        total=np.zeros((blocks + 1, columns), np.int64),
+        state=np.array([1, *([0] * (STATE_SIZE - 1))], np.int64),
+    )

@@ -1,0 +1,278 @@
+"""The top-k computation module: cells are visited by the largest key that a row in them may have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.programs_kernels import score_block
+from tocsin.indexes.windows.bounds_kernels import bound_block
+from tocsin.indexes.windows.tma_columns import (
+    LONGEST,
+    N_CELLS,
+    N_SEARCHES,
+    PaperGrid,
+    PaperPoints,
+    PaperQueries,
+    PaperScorer,
+    PaperScratch,
+)
+
+
+@kernel
+def bound_cell(
+    scorer: PaperScorer, queries: PaperQueries, slot: int, grid: PaperGrid, cell: int, scratch: PaperScratch
+) -> float:
+    """The largest key that a row in the cell may have, by the interpreter."""
+    rest = cell
+    for c in range(len(grid.low) - 1, -1, -1):
+        place = rest % grid.side
+        rest //= grid.side
+        scratch.low[c, 0] = grid.cell_low[c, place]
+        scratch.high[c, 0] = grid.cell_high[c, place]
+    bound_block(
+        scorer.program, scratch.low, scratch.high, 0, 0, queries.theta, slot, False, 1,
+        scratch.stack_low, scratch.stack_high,
+    )  # fmt: skip
+    return float(scratch.stack_high[0, 0] if scorer.key_sign > 0 else -scratch.stack_low[0, 0])
+
+
+@kernel
+def push_cell(keys: Floats, cells: Ints, size: int, key: float, cell: int) -> None:
+    """Put a cell into a heap of `size`, which has the largest key on top."""
+    at = size
+    while at > 0:
+        parent = (at - 1) // 2
+        if keys[parent] >= key:
+            break
+        keys[at] = keys[parent]
+        cells[at] = cells[parent]
+        at = parent
+    keys[at] = key
+    cells[at] = cell
+
+
+@kernel
+def pop_cell(keys: Floats, cells: Ints, size: int) -> None:
+    """Take the top out of a heap of `size` cells."""
+    key = keys[size - 1]
+    cell = cells[size - 1]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size - 1:
+            break
+        if child + 1 < size - 1 and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= key:
+            break
+        keys[at] = keys[child]
+        cells[at] = cells[child]
+        at = child
+    keys[at] = key
+    cells[at] = cell
+
+
+@kernel
+def score_alone(
+    scorer: PaperScorer,
+    queries: PaperQueries,
+    slot: int,
+    points: PaperPoints,
+    row: int,
+    scratch: PaperScratch,
+) -> float:
+    """The key of one row, by the interpreter."""
+    for c in range(scratch.low.shape[0]):
+        scratch.low[c, 0] = points.values[row, scorer.first_column + c]
+    score_block(
+        scorer.program, scratch.low, 0, 0, queries.theta, slot, False, 1, scratch.stack_low, scratch.score
+    )
+    return float(scorer.key_sign * scratch.score[0] + 0.0)
+
+
+@kernel
+def is_inside(queries: PaperQueries, slot: int, points: PaperPoints, row: int) -> bool:
+    """Whether a row is inside a query's box."""
+    for d in range(queries.lo.shape[1]):
+        x = points.values[row, d]
+        if not (queries.lo[slot, d] <= x and x <= queries.hi[slot, d]):
+            return False
+    return True
+
+
+@kernel
+def search(
+    state: Longs,
+    scorer: PaperScorer,
+    queries: PaperQueries,
+    slot: int,
+    grid: PaperGrid,
+    points: PaperPoints,
+    scratch: PaperScratch,
+) -> int:
+    """The top-k computation module, with the cleaning of influence lists; how many rows were found."""
+    side = grid.side
+    cell_low = grid.cell_low
+    cell_high = grid.cell_high
+    cell_start = grid.start
+    cell_points = grid.n_points
+    bits = grid.influence
+    n_influence = grid.n_influence
+    n_columns = len(grid.low)
+    k = queries.k[slot]
+    n_dimensions = queries.lo.shape[1]
+    weight = queries.weight[slot]
+    direction = queries.direction[slot]
+    values = points.values
+    point_list = points.list
+    born = points.born
+    term_column = scorer.term_column
+    first_column = scorer.first_column
+    n_terms = len(term_column)
+    stamp = scratch.stamp
+    best_key = scratch.best_key
+    best_tie = scratch.best_tie
+    best_row = scratch.best_row
+    heap_key = scratch.heap_key
+    heap_cell = scratch.heap_cell
+    word = slot // 64
+    bit = np.uint64(1) << np.uint64(slot % 64)
+    none = np.uint64(0)
+    scratch.searches[0] += 1
+    now = scratch.searches[0]
+    state[N_SEARCHES] += 1
+    cell = 0
+    for c in range(n_columns):
+        cell = cell * side + (side - 1 if direction[c] > 0 else 0)
+    # The first cell is visited whatever its key is.
+    heap_key[0] = np.inf
+    heap_cell[0] = cell
+    stamp[cell] = now
+    n_heap = 1
+    size = 0
+    while n_heap > 0 and (size < k or heap_key[0] >= best_key[size - 1]):
+        cell = heap_cell[0]
+        pop_cell(heap_key, heap_cell, n_heap)
+        n_heap -= 1
+        state[N_CELLS] += 1
+        for i in range(cell_start[cell], cell_start[cell] + cell_points[cell]):
+            row = point_list[i]
+            if n_terms == 0:
+                key = score_alone(scorer, queries, slot, points, row, scratch)
+            else:
+                key = weight[0] * values[row, first_column + term_column[0]]
+                for t in range(1, n_terms):
+                    key += weight[t] * values[row, first_column + term_column[t]]
+                key += 0.0
+            if not (key >= best_key[size - 1] if size == k else key == key):
+                continue
+            tie = scorer.tie_sign * born[row]
+            if size == k and key == best_key[size - 1] and tie < best_tie[size - 1]:
+                continue
+            if n_dimensions > 0 and not is_inside(queries, slot, points, row):
+                continue
+            size = min(size + 1, k)
+            at = size - 1
+            while at > 0 and (key > best_key[at - 1] or (key == best_key[at - 1] and tie > best_tie[at - 1])):
+                best_key[at] = best_key[at - 1]
+                best_tie[at] = best_tie[at - 1]
+                best_row[at] = best_row[at - 1]
+                at -= 1
+            best_key[at] = key
+            best_tie[at] = tie
+            best_row[at] = row
+        stride = 1
+        for c in range(n_columns - 1, -1, -1):
+            place = cell // stride % side
+            following = cell - stride if direction[c] > 0 else cell + stride
+            is_last = place == (0 if direction[c] > 0 else side - 1)
+            stride *= side
+            if is_last or stamp[following] == now:
+                continue
+            stamp[following] = now
+            if n_terms == 0:
+                key = bound_cell(scorer, queries, slot, grid, following, scratch)
+            else:
+                key = 0.0
+                for t in range(n_terms):
+                    column = term_column[t]
+                    place = following // side ** (n_columns - 1 - column) % side
+                    # A weight of zero adds nothing, but to infinite values, which then have no key.
+                    if weight[t] > 0.0:
+                        key += weight[t] * cell_high[column, place]
+                    elif weight[t] < 0.0:
+                        key += weight[t] * cell_low[column, place]
+                # Infinities that cancel: it may be anything.
+                if np.isnan(key):
+                    key = np.inf
+            push_cell(heap_key, heap_cell, n_heap, key, following)
+            n_heap += 1
+        if bits[cell, word] & bit == none:
+            bits[cell, word] |= bit
+            n_influence[cell] += 1
+    # What is left in the heap does not influence the query any more, nor do the cells behind it.
+    while n_heap > 0:
+        n_heap -= 1
+        cell = heap_cell[n_heap]
+        if bits[cell, word] & bit == none:
+            continue
+        bits[cell, word] ^= bit
+        n_influence[cell] -= 1
+        stride = 1
+        for c in range(n_columns - 1, -1, -1):
+            place = cell // stride % side
+            following = cell - stride if direction[c] > 0 else cell + stride
+            is_last = place == (0 if direction[c] > 0 else side - 1)
+            stride *= side
+            if not is_last and stamp[following] != now:
+                stamp[following] = now
+                heap_cell[n_heap] = following
+                n_heap += 1
+    return size
+
+
+@kernel
+def store_best(queries: PaperQueries, slot: int, scratch: PaperScratch, size: int) -> None:
+    """Make what a search found the query's list."""
+    for i in range(size):
+        queries.list_row[slot, i] = scratch.best_row[i]
+        queries.list_key[slot, i] = scratch.best_key[i]
+    queries.size[slot] = size
+    is_full = size == queries.k[slot]
+    queries.is_whole[slot] = not is_full
+    queries.top_key[slot] = scratch.best_key[size - 1] if is_full else -np.inf
+
+
+@kernel
+def count_dominance(queries: PaperQueries, slot: int, points: PaperPoints) -> None:
+    """How many rows of a fresh list rank before each and are newer."""
+    rows = queries.list_row
+    for i in range(queries.size[slot]):
+        count = 0
+        for j in range(i):
+            if points.born[rows[slot, j]] > points.born[rows[slot, i]]:
+                count += 1
+        queries.list_count[slot, i] = count
+
+
+@kernel
+def compute_slots(
+    state: Longs,
+    scorer: PaperScorer,
+    queries: PaperQueries,
+    grid: PaperGrid,
+    points: PaperPoints,
+    scratch: PaperScratch,
+    slots: Ints,
+    is_skyband: bool,
+) -> None:
+    """Compute queries from scratch."""
+    # Kept apart from the steps: it is large, and would be compiled into them once more.
+    for i in range(len(slots)):
+        size = search(state, scorer, queries, slots[i], grid, points, scratch)
+        store_best(queries, slots[i], scratch, size)
+        state[LONGEST] = max(state[LONGEST], size)
+        if is_skyband:
+            count_dominance(queries, slots[i], points)

@@ -1,0 +1,276 @@
+"""Preference top-k by views: rows are held only against subscriptions that they may concern.
+
+The space that rows are in is cut into cells. Subscriptions that are alike stand together in tiles, and each
+cell has a bit for each tile: set where some row of the cell might come into a list of the tile. Most rows
+fall into cells without any bit and cost no more than to find the cell. How lists are kept exact is told at
+the top of `views_kernels.py`, how large a score can become in a cell in `bounds_kernels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.programs import Program
+from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
+from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, writable
+from tocsin.indexes.windows import views_columns as named
+from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
+from tocsin.indexes.windows.views_diff import answer_changes
+from tocsin.indexes.windows.views_grid import CELLS
+from tocsin.indexes.windows.views_kernels import apply_steps
+from tocsin.indexes.windows.views_state import ViewState
+
+
+class PreferenceViews:
+    """The k best rows by a score program, of a window or of a table that is updated.
+
+    Takes and answers what `PreferenceScan` does, and has the same arrays. `cells` is how many cells a grid
+    may have.
+    """
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        *,
+        descending: bool,
+        newest_first: bool,
+        capacity: int = 16,
+        cells: int = CELLS,
+    ) -> None:
+        self._state = ViewState(dimensions, program, descending, newest_first, capacity, cells)
+        #: the most changes a delta made so far, to begin the next with as much room
+        self._expected = capacity
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions and rank what is there.
+
+        Cost: all rows times their number if they are few; of many, all rows n log n and a search for each.
+        """
+        if len(slots):
+            self._state.place(slots, values)
+            self._state.rank_new(slots.astype(np.int32))
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: linear in their number."""
+        self._state.close(slots)
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """What a subscription was registered with. Cost: constant."""
+        lanes = self._state.lanes
+        lane = self._state.subscriptions.lane[slot]
+        shown: dict[str, object] = {}
+        if lanes.lo.shape[0]:
+            shown |= {"lo": lanes.lo[:, lane].tolist(), "hi": lanes.hi[:, lane].tolist()}
+        return shown | {"theta": lanes.theta[:, lane].tolist(), "k": int(self._state.subscriptions.k[slot])}
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Hold the delta's rows against the tiles that their cells know, patch the lists, and report.
+
+        Cost: linear in the rows, and in the tiles known to cells that rows come into and listed rows leave.
+        A step that replaces most rows, and now and then a grid that is out of date, ranks all rows afresh.
+        """
+        if len(delta.row) == 0:
+            return ChangeSet.empty()
+        state = self._state
+        state.make_room_for_rows(int(delta.row.max()) + 1, len(delta.row))
+        entries = _entries(delta)
+        buffer = ChangeBuffer(self._expected)
+        cursor = state.cursor
+        cursor[named.STEP :] = 0
+        cursor[named.N_MORE] = -1
+        status = -1
+        # Without compilation, NumPy's scalars would warn of the infinities and NaNs that are meant.
+        with np.errstate(all="ignore"):
+            while status != named.DONE:
+                status = apply_steps(
+                    cursor, state.ranking, state.subscriptions, state.lanes, state.grid, state.rows,
+                    state.hot, state.pool, state.events, entries, state.scratch, buffer.columns,
+                )  # fmt: skip
+                if status == named.OUT_FULL:
+                    buffer.grow()
+                elif status == named.POOL_FULL:
+                    state.grow_pool()
+                elif status == named.EVENTS_FULL:
+                    state.grow_events()
+                elif status == named.SHORT:
+                    state.find_more(int(state.scratch.affected[cursor[named.AT]]))
+                elif status == named.STALE:
+                    if state.is_stale():
+                        state.rebuild(is_listing=False)
+                elif status == named.BULK:
+                    self._take_whole_step(entries, buffer)
+        count = int(cursor[named.N_OUT])
+        self._expected = max(self._expected, count)
+        return buffer.changes(count)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """The answers, by rank. Cost: their length."""
+        columns = self._state.subscriptions
+        owner, places = self._state.listed(slots, np.minimum(columns.list_size, columns.k))
+        n = len(places)
+        starts = columns.list_start[slots]
+        return ChangeSet(
+            step=np.zeros(n, np.int32),
+            subscription=slots.astype(np.int32)[owner],
+            op=np.full(n, ENTER, np.int8),
+            row=self._state.pool.row[places],
+            other=np.full(n, -1, np.int32),
+            score=self._state.ranking.key_sign * self._state.pool.key[places] + 0.0,
+            rank=(places - starts[owner] + 1).astype(np.int32),
+        )
+
+    def arrays(self) -> Arrays:
+        """Subscriptions with their lists, and rows, each with their slots. Cost: linear."""
+        state = self._state
+        slots = state.live()
+        columns, lanes = state.subscriptions, state.lanes
+        lane = columns.lane[slots]
+        _, places = state.listed(slots, columns.list_size)
+        rows = np.flatnonzero(state.rows.born != ABSENT)
+        return {
+            "slots": slots.astype(np.int32),
+            "lo": lanes.lo[:, lane].T.copy(),
+            "hi": lanes.hi[:, lane].T.copy(),
+            "theta": lanes.theta[:, lane].T.copy(),
+            "k": columns.k[slots],
+            "floor_key": columns.floor_key[slots],
+            "floor_tie": columns.floor_tie[slots],
+            "list_size": columns.list_size[slots],
+            "list_row": state.pool.row[places],
+            "list_key": state.pool.key[places],
+            "rows": rows.astype(np.int32),
+            "born": state.rows.born[rows],
+            "values": state.rows.values[:, rows].T.copy(),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: as to register all at once."""
+        state = self._state
+        slots, rows, listed = arrays["slots"], arrays["rows"], arrays["list_row"]
+        if len(rows):
+            state.make_room_for_rows(int(rows.max()) + 1, len(rows))
+            state.rows.values[:, rows] = arrays["values"].T
+            state.rows.born[rows] = arrays["born"]
+            state.cursor[named.N_ROWS] = len(rows)
+        if len(slots):
+            state.place(slots, arrays)
+        columns, sizes = state.subscriptions, arrays["list_size"]
+        columns.floor_key[slots] = arrays["floor_key"]
+        columns.floor_tie[slots] = arrays["floor_tie"]
+        columns.list_start[slots] = np.cumsum(sizes) - sizes
+        columns.list_room[slots] = columns.list_size[slots] = sizes
+        state.pool = ViewPool(grown(state.pool.row, len(listed)), grown(state.pool.key, len(listed)))
+        state.pool.row[: len(listed)] = listed
+        state.pool.key[: len(listed)] = arrays["list_key"]
+        state.cursor[named.POOL_END] = len(listed)
+        state.rebuild(is_listing=False)
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree, that each list holds exactly the rows above its floor, and that
+        every row not below a base is hot, in a cell that knows the tile."""
+        state = self._state
+        state.check_columns()
+        for slot in state.live():
+            columns = state.subscriptions
+            start, size = columns.list_start[slot], columns.list_size[slot]
+            above, base = self._rows_above(int(slot))
+            assert np.array_equal(state.pool.row[start : start + size], above[0])
+            assert np.array_equal(state.pool.key[start : start + size], above[1])
+            is_open = columns.floor_key[slot] == -np.inf and columns.floor_tie[slot] == named.LOWEST_TIE
+            assert is_open or size >= columns.k[slot]
+            assert (state.rows.hot_at[base] >= 0).all()
+            assert state.hot.is_listed[state.rows.hot_at[above[0]]].all()
+            tile = columns.lane[slot] // named.TILE
+            cells = state.hot.cell[state.rows.hot_at[base]]
+            known = state.grid.reach[cells, tile // 8] >> (tile % 8)
+            assert (known & 1).all()
+
+    def explain(self) -> str:
+        """One line: which index this is and how it works."""
+        ranking = self._state.ranking
+        first = "largest" if ranking.key_sign > 0 else "smallest"
+        tie = "newer" if ranking.tie_sign > 0 else "older"
+        return (
+            f"preference top-k by views: {first} score first, ties to the {tie} row; rows are held against "
+            f"tiles of {named.TILE} subscriptions that their cell, one of {self._state.n_cells:,}, knows"
+        )
+
+    def _take_whole_step(self, entries: ViewEntries, buffer: ChangeBuffer) -> None:
+        """Take a step that replaces most rows: rank all afresh, and compare the answers."""
+        state = self._state
+        step = int(state.cursor[named.STEP])
+        cut = slice(int(entries.bounds[step]), int(entries.bounds[step + 1]))
+        live = state.live().astype(np.int32)
+        old = self.result(live)
+        state.set_rows(entries.row[cut], entries.born_after[cut], entries.after[cut])
+        state.rebuild(is_listing=True)
+        is_touched = np.zeros(len(state.rows.born), np.bool_)
+        is_touched[entries.row[cut]] = entries.touched[cut]
+        changes = answer_changes(old, self.result(live), is_touched, step)
+        begin = int(state.cursor[named.N_OUT])
+        end = begin + len(changes.step)
+        while end > len(buffer.columns.step):
+            buffer.grow()
+        for name, column in buffer.columns._asdict().items():
+            column[begin:end] = getattr(changes, name)
+        state.cursor[named.N_OUT] = end
+        state.cursor[named.STEP] += 1
+
+    def _rows_above(self, slot: int) -> tuple[tuple[Ints, Floats], Longs]:
+        """What a subscription's list must hold, and the rows not below its base: by testing all rows."""
+        state, ranking = self._state, self._state.ranking
+        columns, lanes = state.subscriptions, state.lanes
+        lane = int(columns.lane[slot])
+        rows = np.flatnonzero(state.rows.born != ABSENT)
+        values = np.ascontiguousarray(state.rows.values[:, rows])
+        score, stack = np.empty(max(len(rows), BLOCK)), np.empty((ranking.program.depth, BLOCK))
+        with np.errstate(all="ignore"):
+            score_tile(
+                ranking.program,
+                values,
+                ranking.first_column,
+                0,
+                len(rows),
+                lanes.theta,
+                lane,
+                1,
+                stack,
+                score,
+            )
+        key = ranking.key_sign * score[: len(rows)] + 0.0
+        tie = ranking.tie_sign * state.rows.born[rows]
+        box = values[: lanes.lo.shape[0]]
+        inside = ((lanes.lo[:, [lane]] <= box) & (box <= lanes.hi[:, [lane]])).all(axis=0)
+        floor_key, floor_tie = columns.floor_key[slot], columns.floor_tie[slot]
+        above = inside & ((key > floor_key) | ((key == floor_key) & (tie >= floor_tie)))
+        order = np.lexsort((-tie[above], -key[above]))
+        return (
+            (rows[above][order].astype(np.int32), key[above][order]),
+            rows[inside & (key >= lanes.base[lane])],
+        )
+
+
+def _entries(delta: RowDelta) -> ViewEntries:
+    """The delta as kernels take it."""
+    is_one = len(delta.seq) == 1
+    return ViewEntries(
+        bounds=np.array([0, len(delta.row)], np.int64) if is_one else step_bounds(delta),
+        row=_ready(delta.row, np.int32),
+        born_before=_ready(delta.born_before, np.int64),
+        born_after=_ready(delta.born_after, np.int64),
+        touched=_ready(delta.touched, np.bool_),
+        after=_ready(delta.after, np.float64),
+    )
+
+
+def _ready(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+    """As `writable`, but quick where nothing is to be done."""
+    flags = array.flags
+    if array.dtype == dtype and flags.c_contiguous and flags.writeable:
+        return array
+    return writable(array, dtype)

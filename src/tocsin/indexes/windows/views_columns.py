@@ -1,0 +1,224 @@
+"""The columns that the kernels of the views work on, and what the kernels say to the class.
+
+What they mean together is told in `views.py` and `views_kernels.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs, Ops
+from tocsin.indexes.shared.programs_kernels import Program
+
+#: Subscriptions of a tile: they are held together against a row.
+TILE = 64
+
+#: What a kernel answers: through; no room for changes, lists, events; a step that replaces most rows and is
+#: better ranked afresh; too many tests, the grid may be out of date; a list that must be filled up.
+DONE = 0
+OUT_FULL = 1
+POOL_FULL = 2
+EVENTS_FULL = 3
+BULK = 4
+STALE = 5
+SHORT = 6
+
+#: Places in `state`: how many rows there are, where free room in the pool begins, how many rows are hot,
+N_ROWS = 0
+POOL_END = 1
+N_HOT = 2
+#: rows held against tiles, and tiles held against rows, since the grid was built, and how many of those
+#: make it stale,
+N_HELD = 3
+N_TESTS = 4
+MOST_TESTS = 5
+#: and where to go on after an answer that is not DONE.
+STEP = 6
+PHASE = 7
+AT = 8
+AT_TILE = 9
+N_TODO = 10
+N_EVENTS = 11
+N_AFFECTED = 12
+N_OUT = 13
+#: How many rows have been found to fill a list up with, -1 while they have not been sought.
+N_MORE = 14
+#: And how long that list is without them.
+N_KEPT = 15
+STATE_SIZE = 16
+
+#: Ties below all others.
+LOWEST_TIE = -(2**63)
+
+
+class ViewRanking(NamedTuple):
+    """How one shape ranks."""
+
+    program: Program
+    #: where the program's columns begin, after the box's dimensions
+    first_column: int
+    #: 1.0 where large scores come first, -1.0 where small ones do
+    key_sign: float
+    #: 1 where newer rows win ties, -1 where older ones do
+    tie_sign: int
+    #: int32 (terms,): where the program is `column * theta + column * theta + …`, the columns and the
+    #: thetas of its terms; else empty
+    term_column: Ints
+    term_theta: Ints
+
+
+class ViewSubscriptions(NamedTuple):
+    """By subscription slot. One that is not there has k 0 and an empty list."""
+
+    #: int64 (slots,)
+    k: Longs
+    #: float64, int64 (slots,): the floor's place; the list holds exactly the rows not below it
+    floor_key: Floats
+    floor_tie: Longs
+    #: int64 (slots,): the list's room in the pool, and how much of it is in use
+    list_start: Longs
+    list_room: Longs
+    list_size: Longs
+    #: int32 (slots,): where in the tiles it is, -1 where it is not there
+    lane: Ints
+    #: int32 (slots,): the last of its events in the step being taken, -1 for none
+    head: Ints
+
+
+class ViewLanes(NamedTuple):
+    """Tiles of subscriptions that are alike. Where a lane is free, `slot` is -1 and nothing reaches it."""
+
+    #: int32 (lanes,)
+    slot: Ints
+    #: float64 (dimensions, lanes): closed bounds of the boxes
+    lo: Floats
+    hi: Floats
+    #: float64 (n_theta, lanes)
+    theta: Floats
+    #: float64 (lanes,): the floor's key, again; NaN where the lane is free
+    floor: Floats
+    #: float64 (lanes,): not above the floor; every row with a key not below it is in a cell that knows
+    #: the lane's tile. NaN where the lane is free
+    base: Floats
+
+
+class ViewGrid(NamedTuple):
+    """Cells of the space that rows are in. Cell 0 is for rows outside of the grid, and knows all tiles.
+
+    The grid is also cut into fewer *parts*, all of one size, which are found faster than cells; part 0 is
+    for rows outside.
+    """
+
+    #: int32 (columns,): how many bins a column is cut into
+    bins: Ints
+    #: int32 (columns,): how far apart the cells of neighbouring bins are
+    stride: Ints
+    #: float64 (columns, most bins + 1): bin `b` holds what is not below `edge[b]` and below `edge[b + 1]`
+    edge: Floats
+    #: float64 (columns,): buckets of equal width lead to the bin
+    scale: Floats
+    #: int32 (columns, BUCKETS)
+    bucket: Ints
+    #: uint8 (cells, tiles / 8): a bit for each tile that a row of the cell may concern
+    reach: Bytes
+    #: bool (cells,): whether there is any
+    is_hot: Bools
+    #: float64 (columns,): where the last bin ends
+    end: Floats
+    #: int32 (columns,): how many parts a column is cut into, and how far apart neighbouring parts are
+    parts: Ints
+    part_stride: Ints
+    #: float64 (columns,): a value's part is `value * part_scale - part_offset`
+    part_scale: Floats
+    part_offset: Floats
+    #: bool (parts,): whether a hot cell reaches into it
+    is_part_hot: Bools
+
+
+class ViewRows(NamedTuple):
+    """By row slot."""
+
+    #: float64 (columns, slots)
+    values: Floats
+    #: int64 (slots,): ABSENT where there is none
+    born: Longs
+    #: int32 (slots,): the part of the grid that it is in
+    part: Ints
+    #: int32 (slots,): where it is among the hot rows, -1 where it is not
+    hot_at: Ints
+
+
+class HotRows(NamedTuple):
+    """The rows in hot cells, packed together."""
+
+    #: int32 (rows,)
+    row: Ints
+    #: int32 (rows,)
+    cell: Ints
+    #: float64 (columns, rows)
+    values: Floats
+    #: bool (rows,): whether it has been in a list since it came
+    is_listed: Bools
+
+
+class ViewPool(NamedTuple):
+    """The lists, each in its own stretch, best first."""
+
+    #: int32: slot of the row
+    row: Ints
+    #: float64: its key
+    key: Floats
+
+
+class ViewEvents(NamedTuple):
+    """What a step's rows do to lists: a chain for each subscription, from `ViewSubscriptions.head` on."""
+
+    #: int32: the next event of the subscription, -1 for none
+    next: Ints
+    #: int32: the entry that makes the row come; where it goes, the entry's complement
+    entry: Ints
+    #: float64: the key that the row has or had
+    key: Floats
+
+
+class ViewEntries(NamedTuple):
+    """A delta's entries, as in the delta."""
+
+    #: int64 (steps + 1,): where each step's entries begin
+    bounds: Longs
+    row: Ints
+    born_before: Longs
+    born_after: Longs
+    touched: Bools
+    #: float64 (entries, columns)
+    after: Floats
+
+
+class ViewScratch(NamedTuple):
+    """Working memory."""
+
+    #: float64 (depth, BLOCK)
+    stack: Floats
+    #: float64 (BLOCK,)
+    score: Floats
+    #: int32 (entries,): hot rows to be held against tiles, and their entries
+    todo: Ints
+    todo_entry: Ints
+    #: int32 (entries,): cells of rows that may be hot
+    cell: Ints
+    #: int32 (slots,): subscriptions that have events, in order
+    affected: Ints
+    #: float64, int64, int32, int32 (events,): rows that come into a list: key, tie, slot, rank there
+    add_key: Floats
+    add_tie: Longs
+    add_row: Ints
+    add_rank: Ints
+    #: int32 (events,): rows that go, of which a subscriber must hear even if they come back as they were
+    touched_row: Ints
+    #: float64, int32 (longest list,): rows to fill a list up with
+    more_key: Floats
+    more_row: Ints
+    #: int32, float64, int8 (longest list,): the old answer, and what each rank of the new one is
+    old_row: Ints
+    old_key: Floats
+    new_op: Ops

@@ -1,0 +1,173 @@
+"""Cells: which one a row is in, and which ones can concern a subscription."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Bools, Floats, Ints
+from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.windows.bounds_kernels import bound_block
+from tocsin.indexes.windows.views_columns import ViewGrid, ViewLanes, ViewRanking
+
+#: Buckets a column that lead to its bins.
+BUCKETS = 1024
+
+
+@kernel
+def locate_rows(
+    grid: ViewGrid, values: Floats, is_row_major: bool, chosen: Ints, n: int, out_cell: Ints
+) -> None:
+    """The cells of `n` chosen rows of `values`: (columns, rows), or (rows, columns) where `is_row_major`.
+
+    NaN is outside of the grid.
+    """
+    bins = grid.bins
+    stride = grid.stride
+    edge = grid.edge
+    scale = grid.scale
+    bucket = grid.bucket
+    for i in range(n):
+        r = chosen[i]
+        cell = 1
+        for c in range(len(bins)):
+            x = values[r, c] if is_row_major else values[c, r]
+            if not (edge[c, 0] <= x and x < edge[c, bins[c]]):
+                cell = 0
+                break
+            # The difference of products is finite where the difference itself would not be.
+            at = int(x * scale[c] - edge[c, 0] * scale[c])
+            b = bucket[c, max(0, min(BUCKETS - 1, at))]
+            # The bucket's bin is where it begins, but for rounding.
+            while x >= edge[c, b + 1]:
+                b += 1
+            while x < edge[c, b]:
+                b -= 1
+            cell += b * stride[c]
+        out_cell[i] = cell
+
+
+@kernel
+def find_part(grid: ViewGrid, column: int, x: float) -> int:
+    """Which part of a column a value of the grid is in. Grows with the value."""
+    at = int(x * grid.part_scale[column] - grid.part_offset[column])
+    return int(max(0, min(grid.parts[column] - 1, at)))
+
+
+@kernel
+def heat_parts(grid: ViewGrid, is_new: Bools, waiting: Ints, out_touched: Bools) -> None:
+    """Mark the parts that new hot cells reach into; `waiting` (3, columns) is scratch."""
+    n_columns = len(grid.bins)
+    for cell in range(1, len(is_new)):
+        if not is_new[cell]:
+            continue
+        rest = cell - 1
+        for c in range(n_columns - 1, -1, -1):
+            b = rest // grid.stride[c]
+            rest -= b * grid.stride[c]
+            waiting[0, c] = find_part(grid, c, grid.edge[c, b])
+            waiting[1, c] = find_part(grid, c, grid.edge[c, b + 1])
+            waiting[2, c] = waiting[0, c]
+        c = 0
+        while c < n_columns or n_columns == 0:
+            part = 1
+            for i in range(n_columns):
+                part += waiting[2, i] * grid.part_stride[i]
+            grid.is_part_hot[part] = True
+            out_touched[part] = True
+            # Count on, the first column fastest.
+            c = 0
+            while c < n_columns and waiting[2, c] == waiting[1, c]:
+                waiting[2, c] = waiting[0, c]
+                c += 1
+            if c == n_columns:
+                break
+            waiting[2, c] += 1
+
+
+@kernel
+def reach_cells(
+    ranking: ViewRanking,
+    lanes: ViewLanes,
+    first: int,
+    n_lanes: int,
+    grid: ViewGrid,
+    tile: int,
+    low: Floats,
+    high: Floats,
+    stack_low: Floats,
+    stack_high: Floats,
+    waiting: Ints,
+    out_is_new: Bools,
+) -> None:
+    """Make the tile known to every cell where one of `n_lanes` lanes from `first` on may have a row it wants.
+
+    Parts of the grid are halved until no lane reaches into them or they are single cells. `low` and `high`
+    (columns, 1) and `waiting` (levels, 2 * columns) are scratch. `out_is_new` gets the cells that turn hot.
+    """
+    n_columns = len(grid.bins)
+    n_dimensions = lanes.lo.shape[0]
+    theta = lanes.theta
+    base = lanes.base
+    term_column = ranking.term_column
+    term_theta = ranking.term_theta
+    most = stack_high[0]
+    byte = tile // 8
+    bit = np.uint8(1 << (tile % 8))
+    size = 1
+    for c in range(n_columns):
+        waiting[0, 2 * c] = 0
+        waiting[0, 2 * c + 1] = grid.bins[c]
+    while size > 0:
+        size -= 1
+        node = waiting[size]
+        widest = 0
+        cell = 1
+        for c in range(n_columns):
+            low[c, 0] = grid.edge[c, node[2 * c]]
+            high[c, 0] = grid.edge[c, node[2 * c + 1]]
+            cell += node[2 * c] * grid.stride[c]
+            if node[2 * c + 1] - node[2 * c] > node[2 * widest + 1] - node[2 * widest]:
+                widest = c
+        if len(term_column) == 0:
+            bound_block(
+                ranking.program, low, high, ranking.first_column, 0, theta, first, False,
+                n_lanes, stack_low, stack_high,
+            )  # fmt: skip
+            for j in range(n_lanes):
+                most[j] = stack_high[0, j] if ranking.key_sign > 0 else -stack_low[0, j]
+        else:
+            # What the interpreter would find for a weighted sum, in a tenth of the time.
+            most[:n_lanes] = -0.0
+            for i in range(len(term_column)):
+                least = low[ranking.first_column + term_column[i], 0] * ranking.key_sign
+                largest = high[ranking.first_column + term_column[i], 0] * ranking.key_sign
+                t = term_theta[i]
+                for j in range(n_lanes):
+                    most[j] += max(least * theta[t, first + j], largest * theta[t, first + j])
+        is_reached = False
+        for j in range(n_lanes):
+            # Where infinities make the bound no number, it may be anything.
+            if base[first + j] == base[first + j] and not most[j] < base[first + j]:
+                is_inside = True
+                for d in range(n_dimensions):
+                    if not (lanes.lo[d, first + j] <= high[d, 0] and low[d, 0] <= lanes.hi[d, first + j]):
+                        is_inside = False
+                if is_inside:
+                    is_reached = True
+                    break
+        if not is_reached:
+            continue
+        if n_columns == 0 or node[2 * widest + 1] - node[2 * widest] == 1:
+            grid.reach[cell, byte] |= bit
+            if not grid.is_hot[cell]:
+                grid.is_hot[cell] = True
+                out_is_new[cell] = True
+            continue
+        begin = node[2 * widest]
+        end = node[2 * widest + 1]
+        middle = (begin + end) // 2
+        for i in range(2 * n_columns):
+            waiting[size + 1, i] = node[i]
+        waiting[size, 2 * widest + 1] = middle
+        waiting[size + 1, 2 * widest] = middle
+        size += 2

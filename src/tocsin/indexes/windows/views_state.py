@@ -1,0 +1,455 @@
+"""What the views keep: subscriptions in tiles, lists, rows, the grid; how it is placed, ranked and grown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
+from tocsin.indexes.shared.columns import Slots, grown
+from tocsin.indexes.shared.programs import Program
+from tocsin.indexes.shared.programs_kernels import BLOCK
+from tocsin.indexes.shared.scans import widened
+from tocsin.indexes.windows import views_columns as named
+from tocsin.indexes.windows.views_columns import (
+    TILE,
+    HotRows,
+    ViewEvents,
+    ViewLanes,
+    ViewPool,
+    ViewRanking,
+    ViewRows,
+    ViewScratch,
+    ViewSubscriptions,
+)
+from tocsin.indexes.windows.views_grid import cells_of, new_grid, parts_of
+from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
+from tocsin.indexes.windows.views_rank_kernels import base_size, find_more, fresh_size, rank_afresh
+from tocsin.indexes.windows.views_terms import linear_terms
+from tocsin.indexes.windows.views_tree import MANY_TO_RANK, neighbours, new_best, plain_tree, tree_of
+
+#: Many tiles have a coarser grid, down to so many cells: it takes time to let cells know tiles.
+CELLS_TIMES_TILES = 1 << 22
+LEAST_CELLS = 1 << 13
+#: What building a grid anew costs for a row and for a subscription, in tests of a row against a
+#: tile; and what it is never less than.
+ROW_COST = 4
+SUBSCRIPTION_COST = 400
+LEAST_TESTS = 4096
+
+
+class ViewState:
+    """The columns of `PreferenceViews`, which owns it."""
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        descending: bool,
+        newest_first: bool,
+        capacity: int,
+        cells: int,
+    ) -> None:
+        self.ranking = ViewRanking(
+            program,
+            dimensions,
+            1.0 if descending else -1.0,
+            1 if newest_first else -1,
+            *linear_terms(program),
+        )
+        self.capacity = capacity
+        self._cells = cells
+        n, n_columns = capacity, dimensions + program.n_columns
+        self.subscriptions = ViewSubscriptions(
+            k=np.zeros(n, np.int64),
+            floor_key=np.empty(n),
+            floor_tie=np.empty(n, np.int64),
+            list_start=np.zeros(n, np.int64),
+            list_room=np.zeros(n, np.int64),
+            list_size=np.zeros(n, np.int64),
+            lane=np.full(n, -1, np.int32),
+            head=np.full(n, -1, np.int32),
+        )
+        self.lanes = self._no_lanes(TILE)
+        self._free_lanes = Slots()
+        #: the largest k seen: how long a list may become
+        self._largest_k = 0
+        self.rows = ViewRows(
+            values=np.empty((n_columns, n)),
+            born=np.full(n, ABSENT, np.int64),
+            part=np.zeros(n, np.int32),
+            hot_at=np.full(n, -1, np.int32),
+        )
+        self.hot = HotRows(
+            np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n_columns, n)), np.empty(n, np.bool_)
+        )
+        self.pool = ViewPool(np.empty(n, np.int32), np.empty(n))
+        #: int64: the kernels' counters and cursor
+        self.cursor: Longs = np.zeros(named.STATE_SIZE, np.int64)
+        self.events = _new_events(TILE + capacity)
+        self.scratch = self._new_scratch()
+        #: entries of the delta being taken
+        self._n_entries = 0
+        #: subscriptions registered since the grid was built, and how many there were then
+        self._n_loose = 0
+        self._n_built = 0
+        #: rows when the grid was built, and tests a row a while later
+        self._rows_built = 0
+        self._usual_tests = np.inf
+        self.grid = new_grid(self.rows.values[:, :0], np.empty(0, np.bool_), 1, cells)
+        self._reset_counters()
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the grid has."""
+        return len(self.grid.is_hot)
+
+    def live(self) -> Longs:
+        """The slots of the subscriptions that are there, in order."""
+        return np.flatnonzero(self.subscriptions.k > 0)
+
+    def listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
+        """Whose (index into `slots`) and where in the pool: the first `sizes[slot]` of each list."""
+        lengths = sizes[slots]
+        owner = np.repeat(np.arange(len(slots)), lengths)
+        firsts = np.cumsum(lengths) - lengths
+        places = np.arange(len(owner)) - firsts[owner] + self.subscriptions.list_start[slots][owner]
+        return owner, places
+
+    def place(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Write the bound values of new subscriptions into free lanes. Their lists are empty."""
+        top = int(slots.max()) + 1
+        if top > len(self.subscriptions.k):
+            k, floor_key, floor_tie, start, room, size, lane, head = self.subscriptions
+            self.subscriptions = ViewSubscriptions(
+                grown(k, top),
+                grown(floor_key, top),
+                grown(floor_tie, top),
+                grown(start, top),
+                grown(room, top),
+                grown(size, top),
+                grown(lane, top, -1),
+                grown(head, top, -1),
+            )
+        taken = self._free_lanes.take(len(slots))
+        self._widen_lanes(self._free_lanes.top)
+        lanes = self.lanes
+        if lanes.lo.shape[0]:
+            lanes.lo[:, taken] = values["lo"].T
+            lanes.hi[:, taken] = values["hi"].T
+        if lanes.theta.shape[0]:
+            lanes.theta[:, taken] = values["theta"].T
+        lanes.slot[taken] = slots
+        # Nothing reaches a lane before it is ranked.
+        lanes.floor[taken] = lanes.base[taken] = np.nan
+        self.subscriptions.lane[slots] = taken
+        self.subscriptions.k[slots] = values["k"]
+        self._largest_k = max(self._largest_k, int(values["k"].max()))
+        self._n_loose += len(slots)
+
+    def rank_new(self, slots: Ints) -> None:
+        """Rank what is there for subscriptions just placed, and let cells know them."""
+        if self._n_loose > max(TILE, self._n_built):
+            self.rebuild(is_listing=True)
+            return
+        self._rank(slots, is_listing=True)
+        self._reach(self.subscriptions.lane[slots])
+        rows = self.pool.row[self.listed(slots, self.subscriptions.list_size)[1]]
+        self.hot.is_listed[self.rows.hot_at[rows]] = True
+
+    def close(self, slots: Ints) -> None:
+        """Remove subscriptions."""
+        columns, lanes = self.subscriptions, self.lanes
+        taken = columns.lane[slots].copy()
+        lanes.slot[taken] = -1
+        lanes.floor[taken] = lanes.base[taken] = np.nan
+        columns.lane[slots] = -1
+        for column in (columns.k, columns.list_start, columns.list_room, columns.list_size):
+            column[slots] = 0
+        self._free_lanes.give_back(taken)
+
+    def find_more(self, slot: int) -> None:
+        """Find rows below the floor of a list that ran short. Cost: all hot rows, or all rows if need be."""
+        columns, scratch = self.subscriptions, self.scratch
+        lane, k = int(columns.lane[slot]), int(columns.k[slot])
+        missing = fresh_size(k) - int(self.cursor[named.N_KEPT])
+        best = new_best(self.ranking.program, min(missing, len(self.rows.born)) + 1, 0)
+        while True:
+            found = find_more(
+                self.ranking, self.lanes, lane, columns.floor_key[slot], columns.floor_tie[slot], self.hot,
+                int(self.cursor[named.N_HOT]), self.rows.born, best, missing,
+            )  # fmt: skip
+            if self.cursor[named.N_KEPT] + found >= k or self.lanes.base[lane] == -np.inf:
+                break
+            # Not enough above the base: find a lower one.
+            slots = np.array([slot], np.int32)
+            self._rank(slots, is_listing=False)
+            self._reach(self.subscriptions.lane[slots])
+        scratch.more_row[:found] = best.row[:found]
+        scratch.more_key[:found] = best.key[:found]
+        self.cursor[named.N_MORE] = found
+
+    def rebuild(self, *, is_listing: bool) -> None:
+        """Sort subscriptions into tiles, find their bases (and lists), cut the space anew.
+
+        Cost: n log n in rows and in subscriptions, and a search for each subscription.
+        """
+        slots = self.live().astype(np.int32)
+        self._sort_lanes(slots)
+        if is_listing:
+            self.cursor[named.POOL_END] = 0
+        is_wanted = self._rank(slots, is_listing=is_listing)
+        there = np.flatnonzero(self.rows.born != ABSENT)
+        is_wanted = is_wanted[there]
+        values = np.ascontiguousarray(self.rows.values[:, there])
+        n_bytes = max(1, -(-len(self.lanes.slot) // (8 * TILE)))
+        n_tiles = len(self.lanes.slot) // TILE
+        cells = min(self._cells, max(LEAST_CELLS, CELLS_TIMES_TILES // n_tiles))
+        self.grid = new_grid(values, is_wanted, n_bytes, cells)
+        self.rows.part[there] = parts_of(self.grid, values)
+        self.rows.hot_at[:] = -1
+        self.cursor[named.N_HOT] = 0
+        self._reach(np.arange(len(slots), dtype=np.int32))
+        listed = self.pool.row[self.listed(slots, self.subscriptions.list_size)[1]]
+        self.hot.is_listed[self.rows.hot_at[listed]] = True
+        self._n_loose, self._n_built = 0, len(slots)
+        self._rows_built = len(there)
+        self._usual_tests = np.inf
+        self._reset_counters()
+
+    def is_stale(self) -> bool:
+        """Whether the grid has become much worse than it was, or there are many more rows.
+
+        Asked whenever as much was spent on tests as on building a grid.
+        """
+        held, tests = int(self.cursor[named.N_HELD]), int(self.cursor[named.N_TESTS])
+        rate = tests / max(held, 1)
+        n_rows = int(self.cursor[named.N_ROWS])
+        is_stale = rate > 2 * self._usual_tests or n_rows > 2 * self._rows_built
+        self._usual_tests = min(self._usual_tests, rate)
+        self._reset_counters()
+        return is_stale
+
+    def set_rows(self, rows: Ints, born: Longs, values: Floats) -> None:
+        """Put rows in place, or take them away; the grid is to be built anew."""
+        self.rows.born[rows] = born
+        self.rows.values[:, rows] = values.T
+        self.cursor[named.N_ROWS] = np.count_nonzero(self.rows.born != ABSENT)
+
+    def make_room_for_rows(self, top: int, count: int) -> None:
+        """Room for row slots below `top`, and for a delta of `count` entries."""
+        values, born, part, hot_at = self.rows
+        if top > len(born):
+            self.rows = ViewRows(
+                widened(values, top),
+                grown(born, top, ABSENT),
+                grown(part, top),
+                grown(hot_at, top, -1),
+            )
+        self._n_entries = count
+        self._make_room_for_hot(int(self.cursor[named.N_HOT]) + count)
+        self.scratch = self._fitted_scratch(count)
+
+    def grow_events(self) -> None:
+        """Twice the room for events."""
+        self.events = ViewEvents(*(grown(column, len(column) + 1) for column in self.events))
+        self.scratch = self._fitted_scratch(self._n_entries)
+
+    def grow_pool(self) -> None:
+        """Pack the lists together, into twice the room unless that frees half of it."""
+        live = self.live()
+        columns = self.subscriptions
+        _, places = self.listed(live, columns.list_room)
+        rooms = columns.list_room[live]
+        used = len(places)
+        capacity = len(self.pool.row)
+        if used > capacity // 2 or used == self.cursor[named.POOL_END]:
+            capacity *= 2
+        row, key = np.empty(capacity, np.int32), np.empty(capacity)
+        row[:used] = self.pool.row[places]
+        key[:used] = self.pool.key[places]
+        columns.list_start[live] = np.cumsum(rooms) - rooms
+        self.pool = ViewPool(row, key)
+        self.cursor[named.POOL_END] = used
+
+    def check_columns(self) -> None:
+        """Assert that columns agree with each other."""
+        columns, lanes, rows = self.subscriptions, self.lanes, self.rows
+        live = self.live()
+        n_hot = int(self.cursor[named.N_HOT])
+        assert (columns.head == -1).all()
+        assert np.array_equal(lanes.slot[columns.lane[live]], live)
+        assert (lanes.slot >= 0).sum() == len(live) == len(self._free_lanes)
+        free = lanes.slot < 0
+        assert np.isnan(lanes.floor[free]).all()
+        assert np.isnan(lanes.base[free]).all()
+        assert np.array_equal(lanes.floor[columns.lane[live]], columns.floor_key[live])
+        assert (lanes.base[columns.lane[live]] <= columns.floor_key[live]).all()
+        there = rows.born != ABSENT
+        assert self.cursor[named.N_ROWS] == there.sum()
+        slots = np.flatnonzero(there).astype(np.int32)
+        cells = cells_of(self.grid, rows.values, slots)
+        assert np.array_equal(rows.part[slots], parts_of(self.grid, rows.values[:, slots]))
+        assert self.grid.is_part_hot[rows.part[slots[self.grid.is_hot[cells]]]].all()
+        assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(rows.hot_at >= 0))
+        hot = self.hot.row[:n_hot]
+        assert np.array_equal(rows.hot_at[hot], np.arange(n_hot))
+        assert np.array_equal(self.hot.values[:, :n_hot], rows.values[:, hot], equal_nan=True)
+        assert np.array_equal(self.hot.cell[:n_hot], cells_of(self.grid, rows.values, hot))
+        assert np.array_equal(self.grid.is_hot, (self.grid.reach > 0).any(axis=1))
+        assert (columns.list_size <= columns.list_room).all()
+        assert (columns.list_size[columns.k == 0] == 0).all()
+        _, owned = self.listed(live, columns.list_room)
+        assert len(np.unique(owned)) == len(owned)
+        assert not len(owned) or owned.max() < self.cursor[named.POOL_END] <= len(self.pool.row)
+
+    def _rank(self, slots: Ints, *, is_listing: bool) -> np.ndarray:
+        """Set the bases, and lists, of `slots`; which rows were ranked, by slot."""
+        n_slots = len(self.rows.born)
+        is_tree = len(slots) >= MANY_TO_RANK
+        tree = tree_of(self.rows, n_slots) if is_tree else plain_tree(self.rows, n_slots)
+        room = min(int(base_size(max(1, self._largest_k))), len(tree.row)) + 1
+        best = new_best(self.ranking.program, room, tree.branch_low.shape[1])
+        is_ranked = np.zeros(n_slots, np.bool_)
+        state = np.array([self.cursor[named.POOL_END], 0], np.int64)
+        with np.errstate(all="ignore"):
+            while rank_afresh(
+                self.ranking, self.subscriptions, self.lanes, tree, len(tree.row), self.rows.born, best,
+                self.pool, state, slots, is_listing, is_ranked,
+            ):  # fmt: skip
+                row, key = self.pool
+                self.pool = ViewPool(grown(row, len(row) + 1), grown(key, len(key) + 1))
+        lane = self.subscriptions.lane[slots]
+        floor = self.subscriptions.floor_key[slots]
+        self.lanes.floor[lane] = floor
+        self.lanes.base[lane] = np.minimum(self.lanes.base[lane], floor)
+        self.cursor[named.POOL_END] = state[0]
+        return is_ranked
+
+    def _reach(self, lanes: Ints) -> None:
+        """Let cells know the tiles of `lanes`; the rows of cells that turn hot join the hot rows."""
+        n_columns = self.rows.values.shape[0]
+        is_new = np.zeros(len(self.grid.is_hot), np.bool_)
+        is_new[0] = len(self.grid.is_hot) > 0 and self.cursor[named.N_HOT] == 0
+        low, high = np.empty((n_columns, 1)), np.empty((n_columns, 1))
+        stack = np.empty((2, self.ranking.program.depth, BLOCK))
+        waiting = np.empty((64 + 8 * n_columns, 2 * n_columns), np.int32)
+        tiles = np.unique(lanes // TILE)
+        whole = len(lanes) > 2 * len(tiles)
+        with np.errstate(all="ignore"):
+            for first in (tiles * TILE if whole else lanes).tolist():
+                reach_cells(
+                    self.ranking, self.lanes, first, TILE if whole else 1, self.grid, first // TILE,
+                    low, high, stack[0], stack[1], waiting, is_new,
+                )  # fmt: skip
+        is_touched = np.zeros(len(self.grid.is_part_hot), np.bool_)
+        is_touched[0] = is_new[0]
+        heat_parts(self.grid, is_new, np.empty((3, n_columns), np.int32), is_touched)
+        part, hot_at = self.rows.part, self.rows.hot_at
+        rows = np.flatnonzero(is_touched[part] & (hot_at < 0) & (self.rows.born != ABSENT)).astype(np.int32)
+        cells = cells_of(self.grid, self.rows.values, rows)
+        is_hot = self.grid.is_hot[cells]
+        rows, cells = rows[is_hot], cells[is_hot]
+        begin = int(self.cursor[named.N_HOT])
+        end = begin + len(rows)
+        # As much room must be left for a delta as there was.
+        self._make_room_for_hot(end + self._n_entries)
+        hot_at[rows] = np.arange(begin, end)
+        self.hot.row[begin:end] = rows
+        self.hot.cell[begin:end] = cells
+        self.hot.values[:, begin:end] = self.rows.values[:, rows]
+        self.hot.is_listed[begin:end] = False
+        self.cursor[named.N_HOT] = end
+
+    def _sort_lanes(self, slots: Ints) -> None:
+        """Put subscriptions with near parameters into the same tiles, and close all gaps."""
+        lane = self.subscriptions.lane[slots]
+        old = self.lanes
+        parameters = np.concatenate([old.theta[:, lane], old.lo[:, lane], old.hi[:, lane]])
+        order = neighbours(np.nan_to_num(parameters), TILE)
+        lane = lane[order]
+        n = len(slots)
+        lanes = self._no_lanes(max(TILE, -(-n // TILE) * TILE))
+        for into, source in zip(_arrays(lanes), _arrays(old), strict=True):
+            into[..., :n] = source[..., lane]
+        self.lanes = lanes
+        self.subscriptions.lane[slots[order]] = np.arange(n, dtype=np.int32)
+        self._free_lanes = Slots()
+        self._free_lanes.take(n)
+
+    def _no_lanes(self, count: int) -> ViewLanes:
+        n_dimensions, n_theta = self.ranking.first_column, self.ranking.program.n_theta
+        return ViewLanes(
+            slot=np.full(count, -1, np.int32),
+            lo=np.zeros((n_dimensions, count)),
+            hi=np.zeros((n_dimensions, count)),
+            theta=np.zeros((n_theta, count)),
+            floor=np.full(count, np.nan),
+            base=np.full(count, np.nan),
+        )
+
+    def _widen_lanes(self, count: int) -> None:
+        """Room for `count` lanes, in whole tiles, and for as many tiles in the grid."""
+        have = len(self.lanes.slot)
+        if count > have:
+            lanes = self._no_lanes(max(2 * have, -(-count // TILE) * TILE))
+            for into, source in zip(_arrays(lanes), _arrays(self.lanes), strict=True):
+                into[..., :have] = source
+            self.lanes = lanes
+        n_bytes = -(-len(self.lanes.slot) // (8 * TILE))
+        have = self.grid.reach.shape[1]
+        if n_bytes > have:
+            reach = np.zeros((len(self.grid.is_hot), n_bytes), np.uint8)
+            reach[:, :have] = self.grid.reach
+            reach[0] = 255
+            self.grid = self.grid._replace(reach=reach)
+
+    def _make_room_for_hot(self, count: int) -> None:
+        row, cell, values, is_listed = self.hot
+        self.hot = HotRows(
+            grown(row, count), grown(cell, count), widened(values, count), grown(is_listed, count)
+        )
+
+    def _new_scratch(self) -> ViewScratch:
+        ints = np.empty(0, np.int32)
+        floats, longs = np.empty(0), np.empty(0, np.int64)
+        return ViewScratch(
+            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), ints, ints, ints, ints,
+            floats, longs, ints, ints, ints, floats, ints, ints, floats, np.empty(0, np.int8),
+        )  # fmt: skip
+
+    def _fitted_scratch(self, n_entries: int) -> ViewScratch:
+        """Scratch for a delta of `n_entries`, all events that there is room for, and the longest list."""
+        scratch = self.scratch
+        n_events, n_slots = len(self.events.next), len(self.subscriptions.k)
+        longest = min(3 * self._largest_k + 32, len(self.rows.born)) + 1
+        have = (len(scratch.todo), len(scratch.affected), len(scratch.add_key), len(scratch.more_key))
+        if have[0] >= n_entries and have[1] >= n_slots and have[2] >= n_events and have[3] >= longest:
+            return scratch
+        sizes = (n_entries,) * 3 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
+        return ViewScratch(
+            scratch.stack,
+            scratch.score,
+            *(_fitted(column, size) for column, size in zip(_arrays(scratch[2:]), sizes, strict=True)),
+        )
+
+    def _reset_counters(self) -> None:
+        self.cursor[named.N_HELD] = self.cursor[named.N_TESTS] = 0
+        cost = ROW_COST * self.cursor[named.N_ROWS] + SUBSCRIPTION_COST * self._n_built
+        self.cursor[named.MOST_TESTS] = max(LEAST_TESTS, cost)
+
+
+def _new_events(room: int) -> ViewEvents:
+    return ViewEvents(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
+
+
+def _fitted(column: np.ndarray, size: int) -> np.ndarray:
+    """A column with room for `size`; what it held is of no use any more."""
+    return column if size <= len(column) else np.empty(max(size, 2 * len(column)), column.dtype)
+
+
+def _arrays(columns: tuple[Any, ...]) -> list[np.ndarray]:
+    """Columns of different types, as arrays."""
+    return list(columns)

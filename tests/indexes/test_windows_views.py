@@ -1,0 +1,233 @@
+"""Preference top-k by views against the oracle, and where it differs from a scan."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
+from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
+from tests.oracles.windows import top_k, top_k_changes
+from tocsin.indexes.contract import RowIndex
+from tocsin.indexes.shared.programs import Program, program
+from tocsin.indexes.windows import (
+    bounds_kernels,
+    views_grid_kernels,
+    views_kernels,
+    views_lists_kernels,
+    views_state,
+)
+from tocsin.indexes.windows import views_rank_kernels as rank_kernels
+from tocsin.indexes.windows.adaptive import AdaptivePreference
+from tocsin.indexes.windows.scan import PreferenceScan
+from tocsin.indexes.windows.views import PreferenceViews
+
+
+class ViewsMachine(PreferenceMachine):
+    """The views, over windows and tables."""
+
+    def make(
+        self, dimensions: int, scorer: Program, *, descending: bool, newest_first: bool, capacity: int
+    ) -> RowIndex:
+        return PreferenceViews(
+            dimensions,
+            scorer,
+            descending=descending,
+            newest_first=newest_first,
+            capacity=capacity,
+            cells=4 * capacity,
+        )
+
+
+class AdaptiveMachine(PreferenceMachine):
+    """Scan or views, as many subscriptions as there are."""
+
+    def make(
+        self, dimensions: int, scorer: Program, *, descending: bool, newest_first: bool, capacity: int
+    ) -> RowIndex:
+        return AdaptivePreference(
+            dimensions,
+            scorer,
+            descending=descending,
+            newest_first=newest_first,
+            capacity=capacity,
+            many=4,
+        )
+
+
+ViewsMachine.TestCase.settings = settings(stateful_step_count=15)
+TestPreferenceViews = ViewsMachine.TestCase
+AdaptiveMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15)
+TestAdaptivePreference = AdaptiveMachine.TestCase
+
+#: Sums, products, quadratics and more, rising in some columns and falling in others.
+SCORERS: dict[str, Steps] = {
+    "sum": PROGRAMS[0],
+    "product": PROGRAMS[1],
+    "square": [("column", 0), ("constant", 2.0), ("power", 0), ("theta", 0), ("multiply", 0),
+               ("column", 1), ("theta", 1), ("multiply", 0), ("subtract", 0)],
+    "ratio": [("theta", 0), ("column", 0), ("add", 0), ("column", 1), ("abs", 0), ("theta", 1), ("add", 0),
+              ("divide", 0)],
+    "root and logarithm": [("column", 0), ("abs", 0), ("sqrt", 0), ("theta", 0), ("multiply", 0),
+                           ("column", 1), ("abs", 0), ("ln", 0), ("theta", 1), ("multiply", 0), ("add", 0)],
+}  # fmt: skip
+
+
+def played(index: RowIndex, steps: Steps, dimensions: int, *, descending: bool, is_table: bool) -> None:
+    """Many subscriptions over drifting rows, some of them odd, against the oracle."""
+    random, draw = np.random.default_rng(3), Random(3)
+    source = Source(dimensions + 2)
+    queries: dict[int, Query] = {}
+    answers: dict[int, list[tuple[int, float]]] = {}
+
+    def add(slots: range) -> None:
+        added = {
+            slot: Query(
+                tuple((random.random(dimensions) - 0.3).tolist()),
+                tuple((random.random(dimensions) + 0.6).tolist()),
+                tuple((random.random(2) - 0.2).tolist()),
+                k=draw.choice((1, 2, 5, 9)),
+            )
+            for slot in slots
+        }
+        register(index, added)
+        queries.update(added)
+        for slot, query in added.items():
+            answers[slot] = top_k(
+                source.state, query, steps, descending=descending, newest_first=not is_table
+            )
+
+    for cycle in range(12):
+        if cycle in (0, 2, 5):
+            add(range(len(queries), len(queries) + (90, 40, 7)[(0, 2, 5).index(cycle)]))
+        if cycle == 7:
+            gone = np.array(sorted(queries)[::5], np.int32)
+            index.terminate(gone)
+            for slot in gone.tolist():
+                del queries[slot], answers[slot]
+        source.begin()
+        for values in (random.random((25, dimensions + 2)) + 0.1 * cycle).tolist():
+            if draw.random() < 0.05:
+                values[draw.randrange(len(values))] = draw.choice((math.inf, -math.inf, math.nan, 1e300))
+            source.insert([round(value, 2) for value in values])
+        if is_table:
+            for choice in range(10):
+                source.delete(7 * choice)
+                source.update(
+                    5 * choice, [round(value, 2) for value in random.random(dimensions + 2).tolist()], 0
+                )
+        else:
+            source.expire(120)
+        source.end()
+        delta, [(before, after)] = source.take()
+        groups = grouped(index.apply(delta))
+        index.check_invariants()
+        for slot, query in queries.items():
+            new = top_k(after, query, steps, descending=descending, newest_first=not is_table)
+            expected = top_k_changes(before, after, answers[slot], new)
+            assert shown(groups.pop((0, slot), [])) == shown(expected)
+            answers[slot] = new
+        assert not groups
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize(("dimensions", "descending", "is_table"), [(0, True, False), (1, False, True)])
+def test_many_subscriptions_over_drifting_rows(
+    name: str, dimensions: int, descending: bool, is_table: bool
+) -> None:
+    index = PreferenceViews(
+        dimensions,
+        program(SCORERS[name]),
+        descending=descending,
+        newest_first=not is_table,
+        capacity=2,
+        cells=100,
+    )
+    played(index, SCORERS[name], dimensions, descending=descending, is_table=is_table)
+
+
+def test_scan_and_views_have_the_same_arrays() -> None:
+    scorer = program(PROGRAMS[0])
+    views = PreferenceViews(0, scorer, descending=True, newest_first=True, capacity=2)
+    scan = PreferenceScan(0, scorer, descending=True, newest_first=True, capacity=2)
+    random = np.random.default_rng(1)
+    state = {slot: Row(slot, tuple(values)) for slot, values in enumerate(random.random((50, 2)).tolist())}
+    views.apply(delta_of([({}, state)], 2))
+    register(views, {slot: Query((), (), (1.0, slot / 9), k=3) for slot in range(9)})
+    scan.restore(views.arrays())
+    scan.check_invariants()
+    again = PreferenceViews(0, scorer, descending=True, newest_first=True)
+    again.restore(scan.arrays())
+    again.check_invariants()
+    slots = np.arange(9, dtype=np.int32)
+    assert repr(scan.result(slots)) == repr(views.result(slots)) == repr(again.result(slots))
+
+
+def test_a_list_that_ran_short_is_filled_up_and_then_ranked_afresh() -> None:
+    index = PreferenceViews(0, program([("column", 0)]), descending=True, newest_first=True)
+    state = {slot: Row(slot, (float(slot),)) for slot in range(200)}
+    index.apply(delta_of([({}, state)], 1))
+    register(index, {0: Query((), (), k=2)})
+    for top in (195, 180, 60):
+        remaining = {slot: row for slot, row in state.items() if slot < top}
+        changes = index.apply(delta_of([(state, remaining)], 1))
+        assert changes.row.tolist() == [len(state) - 1, len(state) - 2, top - 1, top - 2]
+        assert changes.rank.tolist() == [0, 0, 1, 2]
+        index.check_invariants()
+        state = remaining
+
+
+def test_a_grid_that_is_out_of_date_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views_state, "LEAST_TESTS", 100)
+    monkeypatch.setattr(views_state, "SUBSCRIPTION_COST", 1)
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    scan = PreferenceScan(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    random = np.random.default_rng(2)
+    queries = {slot: Query((), (), tuple(random.random(2).tolist()), k=2) for slot in range(70)}
+    register(index, queries)
+    register(scan, queries)
+    source = Source(2)
+    grids = set()
+    for cycle in range(25):
+        for values in (random.random((40, 2)) + cycle).tolist():
+            source.begin()
+            source.insert(values)
+            source.expire(30 + 10 * cycle)
+            source.end()
+        delta, _ = source.take()
+        assert repr(index.apply(delta)) == repr(scan.apply(delta))
+        grids.add(index._state.grid.edge.tobytes())
+    index.check_invariants()
+    assert len(grids) > 2
+
+
+@pytest.mark.parametrize(("descending", "first"), [(True, "largest"), (False, "smallest")])
+def test_explain_is_one_line(descending: bool, first: str) -> None:
+    index = AdaptivePreference(
+        0, program([("theta", 0)]), descending=descending, newest_first=descending, many=2
+    )
+    assert "by scan" in index.explain()
+    register(index, {0: Query((), (), (1.0,)), 1: Query((), (), (2.0,))})
+    assert "by views" in index.explain()
+    assert first in index.explain()
+    assert "\n" not in index.explain()
+
+
+def test_parameters_are_what_was_registered() -> None:
+    index = PreferenceViews(1, program([("theta", 0)]), descending=True, newest_first=True)
+    register(index, {3: Query((1.0,), (2.0,), (0.5,), k=7)})
+    assert index.parameters(3) == {"lo": [1.0], "hi": [2.0], "theta": [0.5], "k": 7}
+
+
+@pytest.mark.parametrize(
+    "module", [bounds_kernels, views_grid_kernels, views_kernels, views_lists_kernels, rank_kernels]
+)
+def test_every_kernel_has_one_signature(module: object) -> None:
+    for name, value in vars(module).items():
+        signatures = getattr(value, "signatures", None)
+        if signatures is not None:
+            assert len(signatures) <= 1, (name, signatures)

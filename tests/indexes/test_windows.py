@@ -13,9 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.oracles.members import NUMBERS, Query, Row, Source, State, Steps, actions, delta_of, grouped, shown
 from tests.oracles.windows import replay, top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, RowDelta
-from tocsin.indexes.shared import members_kernels, programs_kernels
 from tocsin.indexes.shared.programs import program
-from tocsin.indexes.windows import scan_kernels
 from tocsin.indexes.windows.scan import PreferenceScan
 
 BOUNDS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf])
@@ -255,11 +253,3 @@ def test_nothing_asked_nothing_told() -> None:
     assert not index.apply(delta_of([], 1))
     assert not index.apply(delta_of([({}, {0: Row(0, (1.0,))})], 1))
     assert not index.result(np.empty(0, np.int32))
-
-
-@pytest.mark.parametrize("module", [programs_kernels, members_kernels, scan_kernels])
-def test_every_kernel_has_one_signature(module: object) -> None:
-    for name, value in vars(module).items():
-        signatures = getattr(value, "signatures", None)
-        if signatures is not None:
-            assert len(signatures) <= 1, (name, signatures)

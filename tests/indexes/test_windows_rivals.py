@@ -12,7 +12,6 @@ from tests.indexes.windows_machine import LINEAR, PreferenceMachine, register
 from tests.oracles.members import Query, Steps
 from tocsin.indexes.contract import Floats, RowDelta, RowIndex
 from tocsin.indexes.shared.programs import Program, program
-from tocsin.indexes.windows import bounds_kernels, tma_kernels, tma_search_kernels, tsl_kernels
 from tocsin.indexes.windows.rivals import MatrixRecompute, ThresholdSortedLists
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.tma import SkybandMonitoring, TopKMonitoring
@@ -201,11 +200,3 @@ def test_skybands_need_fewer_searches() -> None:
 def test_only_weighted_sums_have_sorted_lists() -> None:
     with pytest.raises(ValueError, match="weighted sums"):
         ThresholdSortedLists(0, program([("theta", 0)]), descending=True, newest_first=True)
-
-
-@pytest.mark.parametrize("module", [bounds_kernels, tma_kernels, tma_search_kernels, tsl_kernels])
-def test_every_kernel_has_one_signature(module: object) -> None:
-    for name, value in vars(module).items():
-        signatures = getattr(value, "signatures", None)
-        if signatures is not None:
-            assert len(signatures) <= 1, (name, signatures)

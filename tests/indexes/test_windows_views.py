@@ -15,13 +15,8 @@ from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import RowIndex
 from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import (
-    bounds_kernels,
-    views_grid_kernels,
-    views_kernels,
-    views_lists_kernels,
     views_state,
 )
-from tocsin.indexes.windows import views_rank_kernels as rank_kernels
 from tocsin.indexes.windows.adaptive import AdaptivePreference
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
@@ -221,13 +216,3 @@ def test_parameters_are_what_was_registered() -> None:
     index = PreferenceViews(1, program([("theta", 0)]), descending=True, newest_first=True)
     register(index, {3: Query((1.0,), (2.0,), (0.5,), k=7)})
     assert index.parameters(3) == {"lo": [1.0], "hi": [2.0], "theta": [0.5], "k": 7}
-
-
-@pytest.mark.parametrize(
-    "module", [bounds_kernels, views_grid_kernels, views_kernels, views_lists_kernels, rank_kernels]
-)
-def test_every_kernel_has_one_signature(module: object) -> None:
-    for name, value in vars(module).items():
-        signatures = getattr(value, "signatures", None)
-        if signatures is not None:
-            assert len(signatures) <= 1, (name, signatures)

@@ -21,6 +21,12 @@ from tocsin.indexes.windows.tma_columns import (
 
 
 @kernel
+def zero() -> int:
+    """A number to pass on: a literal 0 would make a signature of its own."""
+    return int(np.int64(0))
+
+
+@kernel
 def bound_cell(
     scorer: PaperScorer, queries: PaperQueries, slot: int, grid: PaperGrid, cell: int, scratch: PaperScratch
 ) -> float:
@@ -31,8 +37,10 @@ def bound_cell(
         rest //= grid.side
         scratch.low[c, 0] = grid.cell_low[c, place]
         scratch.high[c, 0] = grid.cell_high[c, place]
+    none = zero()
+    # A literal False would make a signature of its own.
     bound_block(
-        scorer.program, scratch.low, scratch.high, 0, 0, queries.theta, slot, False, 1,
+        scorer.program, scratch.low, scratch.high, none, none, queries.theta, slot, none > 0, none + 1,
         scratch.stack_low, scratch.stack_high,
     )  # fmt: skip
     return float(scratch.stack_high[0, 0] if scorer.key_sign > 0 else -scratch.stack_low[0, 0])
@@ -86,9 +94,12 @@ def score_alone(
     """The key of one row, by the interpreter."""
     for c in range(scratch.low.shape[0]):
         scratch.low[c, 0] = points.values[row, scorer.first_column + c]
+    none = zero()
+    # A literal False would make a signature of its own.
     score_block(
-        scorer.program, scratch.low, 0, 0, queries.theta, slot, False, 1, scratch.stack_low, scratch.score
-    )
+        scorer.program, scratch.low, none, none, queries.theta, slot, none > 0, none + 1,
+        scratch.stack_low, scratch.score,
+    )  # fmt: skip
     return float(scorer.key_sign * scratch.score[0] + 0.0)
 
 
@@ -150,7 +161,7 @@ def search(
     heap_key[0] = np.inf
     heap_cell[0] = cell
     stamp[cell] = now
-    n_heap = 1
+    n_heap = zero() + 1
     size = 0
     while n_heap > 0 and (size < k or heap_key[0] >= best_key[size - 1]):
         cell = heap_cell[0]
@@ -271,8 +282,9 @@ def compute_slots(
     """Compute queries from scratch."""
     # Kept apart from the steps: it is large, and would be compiled into them once more.
     for i in range(len(slots)):
-        size = search(state, scorer, queries, slots[i], grid, points, scratch)
-        store_best(queries, slots[i], scratch, size)
+        slot = int(np.int64(slots[i]))
+        size = search(state, scorer, queries, slot, grid, points, scratch)
+        store_best(queries, slot, scratch, size)
         state[LONGEST] = max(state[LONGEST], size)
         if is_skyband:
-            count_dominance(queries, slots[i], points)
+            count_dominance(queries, slot, points)

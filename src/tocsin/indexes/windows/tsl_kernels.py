@@ -9,6 +9,12 @@ from tocsin.indexes.shared.jit import kernel
 
 
 @kernel
+def zero() -> int:
+    """Where a counter begins that is passed on: a literal 0 would make a signature of its own."""
+    return int(np.int64(0))
+
+
+@kernel
 def most_rows(k: int) -> int:
     """k_max: how many rows a view holds at most. The paper's tuning is near one and a half times k."""
     return k + k // 2 + 2
@@ -59,7 +65,7 @@ def patch_views(
         rows = list_row[slot]
         keys = list_key[slot]
         limit = most_rows(k[slot])
-        kept = 0
+        kept = zero()
         for j in range(size[slot]):
             if not is_going[rows[j]]:
                 rows[kept] = rows[j]
@@ -123,7 +129,7 @@ def refill_views(
         rows = list_row[slot]
         keys = list_key[slot]
         limit = most_rows(k[slot])
-        kept = 0
+        kept = zero()
         n_inside = 0
         for depth in range(n_rows):
             threshold = 0.0

@@ -45,7 +45,9 @@ N_OUT = 13
 N_MORE = 14
 #: And how long that list is without them.
 N_KEPT = 15
-STATE_SIZE = 16
+#: How many of the step's hot rows were there before.
+N_GOING = 16
+STATE_SIZE = 17
 
 #: Ties below all others.
 LOWEST_TIE = -(2**63)
@@ -204,6 +206,8 @@ class ViewScratch(NamedTuple):
     #: int32 (entries,): hot rows to be held against tiles, and their entries
     todo: Ints
     todo_entry: Ints
+    #: int32 (entries,): entries of hot rows that were there
+    going: Ints
     #: int32 (entries,): cells of rows that may be hot
     cell: Ints
     #: int32 (slots,): subscriptions that have events, in order

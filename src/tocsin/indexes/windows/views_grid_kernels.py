@@ -14,6 +14,12 @@ BUCKETS = 1024
 
 
 @kernel
+def zero() -> int:
+    """A number to pass on: a literal 0 would make a signature of its own."""
+    return int(np.int64(0))
+
+
+@kernel
 def locate_rows(
     grid: ViewGrid, values: Floats, is_row_major: bool, chosen: Ints, n: int, out_cell: Ints
 ) -> None:
@@ -129,9 +135,10 @@ def reach_cells(
             if node[2 * c + 1] - node[2 * c] > node[2 * widest + 1] - node[2 * widest]:
                 widest = c
         if len(term_column) == 0:
+            # A literal False would make a signature of its own.
             bound_block(
-                ranking.program, low, high, ranking.first_column, 0, theta, first, False,
-                n_lanes, stack_low, stack_high,
+                ranking.program, low, high, ranking.first_column, zero(), theta, first,
+                n_lanes == 0, n_lanes, stack_low, stack_high,
             )  # fmt: skip
             for j in range(n_lanes):
                 most[j] = stack_high[0, j] if ranking.key_sign > 0 else -stack_low[0, j]

@@ -14,6 +14,8 @@ which are all whose key is not below the base.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.programs_kernels import score_block
@@ -27,6 +29,7 @@ from tocsin.indexes.windows.views_columns import (
     MOST_TESTS,
     N_AFFECTED,
     N_EVENTS,
+    N_GOING,
     N_HELD,
     N_HOT,
     N_ROWS,
@@ -57,8 +60,8 @@ MOVING = 2
 COMING = 3
 PATCHING = 4
 
-#: Less than any part can make up for.
-FAR_OUTSIDE = -(2**30)
+#: Less than all columns of a part can make up for; and as many times as there are columns, still an int32.
+FAR_OUTSIDE = -(2**25)
 
 #: A step with fewer rows that come is never ranked afresh.
 FEW = 64
@@ -83,55 +86,60 @@ def sort_slots(slots: Ints, size: int) -> None:
 
 @kernel
 def find_going(
-    entries: ViewEntries, begin: int, end: int, rows: ViewRows, hot: HotRows, todo: Ints, todo_entry: Ints
-) -> int:
-    """The step's rows that may be in a list: where they are among the hot rows, and their entries."""
-    entry_row = entries.row
-    born_before = entries.born_before
-    hot_at = rows.hot_at
-    is_listed = hot.is_listed
-    n = 0
-    for e in range(begin, end):
-        if born_before[e] >= 0:
-            at = hot_at[entry_row[e]]
-            if at >= 0 and is_listed[at]:
-                todo[n] = at
-                todo_entry[n] = e
-                n += 1
-    return n
-
-
-@kernel
-def remove_hot(
-    state: Longs, entries: ViewEntries, begin: int, end: int, rows: ViewRows, hot: HotRows
+    state: Longs,
+    entries: ViewEntries,
+    begin: int,
+    end: int,
+    rows: ViewRows,
+    hot: HotRows,
+    scratch: ViewScratch,
 ) -> None:
-    """Take the step's rows that were there out of the hot rows."""
+    """List the entries of the step's hot rows that were there, and those rows that may be in a list."""
     entry_row = entries.row
     born_before = entries.born_before
     hot_at = rows.hot_at
-    hot_row = hot.row
-    hot_cell = hot.cell
-    hot_values = hot.values
     is_listed = hot.is_listed
-    n_hot = state[N_HOT]
+    todo = scratch.todo
+    todo_entry = scratch.todo_entry
+    going = scratch.going
+    n_gone = 0
+    n_going = 0
+    n_todo = 0
     for e in range(begin, end):
         if born_before[e] < 0:
             continue
-        state[N_ROWS] -= 1
-        row = entry_row[e]
-        at = hot_at[row]
+        n_gone += 1
+        at = hot_at[entry_row[e]]
         if at >= 0:
-            # The last hot row fills the gap.
-            hot_at[row] = -1
-            n_hot -= 1
-            if at < n_hot:
-                moved = hot_row[n_hot]
-                hot_row[at] = moved
-                hot_cell[at] = hot_cell[n_hot]
-                is_listed[at] = is_listed[n_hot]
-                hot_at[moved] = at
-                for c in range(hot_values.shape[0]):
-                    hot_values[c, at] = hot_values[c, n_hot]
+            going[n_going] = e
+            n_going += 1
+            if is_listed[at]:
+                todo[n_todo] = at
+                todo_entry[n_todo] = e
+                n_todo += 1
+    state[N_ROWS] -= n_gone
+    state[N_GOING] = n_going
+    state[N_TODO] = n_todo
+
+
+@kernel
+def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: HotRows) -> None:
+    """Take rows out of the hot rows: the last fills the gap."""
+    hot_at = rows.hot_at
+    n_hot = state[N_HOT]
+    for i in range(state[N_GOING]):
+        row = entry_row[going[i]]
+        at = hot_at[row]
+        hot_at[row] = -1
+        n_hot -= 1
+        if at < n_hot:
+            moved = hot.row[n_hot]
+            hot.row[at] = moved
+            hot.cell[at] = hot.cell[n_hot]
+            hot.is_listed[at] = hot.is_listed[n_hot]
+            hot_at[moved] = at
+            for c in range(hot.values.shape[0]):
+                hot.values[c, at] = hot.values[c, n_hot]
     state[N_HOT] = n_hot
 
 
@@ -170,16 +178,17 @@ def store_rows(
         high = grid.end[c]
         scale = grid.part_scale[c]
         offset = grid.part_offset[c]
-        last = grid.parts[c] - 1
+        last = grid.parts[c] - 1.0
         stride = grid.part_stride[c]
         for i in range(n_coming):
             e = todo_entry[i]
             x = after[e, c]
             values[c, entry_row[e]] = x
-            if low <= x and x < high:
-                part[i] += max(0, min(last, int(x * scale - offset))) * stride
-            else:
-                part[i] = FAR_OUTSIDE
+            # Without a branch, and NaN comes out as 0: it is outside in any case.
+            at = x * scale - offset
+            at = at if at > 0.0 else 0.0
+            at = at if at < last else last
+            part[i] += int(at) * stride if (low <= x) & (x < high) else FAR_OUTSIDE
     n = 0
     for i in range(n_coming):
         e = todo_entry[i]
@@ -269,6 +278,7 @@ def hold_rows(
     term_theta = ranking.term_theta
     n_dimensions = lo.shape[0]
     n_tiles = len(lane_slot) // TILE
+    n_lanes = min(TILE, len(lane_slot))
     n_events = state[N_EVENTS]
     n_affected = state[N_AFFECTED]
     n_tests = 0
@@ -277,7 +287,7 @@ def hold_rows(
     tile = state[AT_TILE]
     status = DONE
     while at < state[N_TODO] and status == DONE:
-        position = todo[at]
+        position = int(np.int64(todo[at]))
         e = todo_entry[at]
         cell = hot_cell[position]
         while tile < n_tiles:
@@ -295,8 +305,9 @@ def hold_rows(
             n_tests += 1
             tile += 1
             if len(term_column) == 0:
+                # A literal False would make a signature of its own.
                 score_block(
-                    ranking.program, values, first_column, position, theta, first, False, TILE,
+                    ranking.program, values, first_column, position, theta, first, n_lanes == 0, n_lanes,
                     scratch.stack, score,
                 )  # fmt: skip
             else:
@@ -392,15 +403,15 @@ def apply_steps(
             state[N_HELD] += end - begin
             state[N_EVENTS] = 0
             state[N_AFFECTED] = 0
-            state[N_TODO] = find_going(entries, begin, end, rows, hot, scratch.todo, scratch.todo_entry)
+            find_going(state, entries, begin, end, rows, hot, scratch)
             state[AT] = 0
             state[AT_TILE] = 0
             state[PHASE] = GOING
         while state[PHASE] < PATCHING:
             if state[PHASE] == MOVING:
-                remove_hot(state, entries, begin, end, rows, hot)
+                remove_hot(state, entries.row, scratch.going, rows, hot)
                 n = store_rows(state, entries, begin, end, grid, rows, scratch.cell, scratch.todo_entry)
-                locate_rows(grid, entries.after, True, scratch.todo_entry, n, scratch.cell)
+                locate_rows(grid, entries.after, n >= 0, scratch.todo_entry, n, scratch.cell)
                 state[N_TODO] = add_hot(
                     state, entries, grid, rows, hot, scratch.cell, n, scratch.todo, scratch.todo_entry
                 )

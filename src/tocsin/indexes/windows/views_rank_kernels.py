@@ -60,6 +60,12 @@ class BestRows(NamedTuple):
 
 
 @kernel
+def zero() -> int:
+    """Where a counter begins that is passed on: a literal 0 would make a signature of its own."""
+    return int(np.int64(0))
+
+
+@kernel
 def fresh_size(k: int) -> int:
     """How long a list is when it is new: few rows more come and go than this is above k."""
     return k + int(2.5 * np.sqrt(k)) + 5
@@ -209,8 +215,9 @@ def look_at_rows(
     limit: int,
 ) -> int:
     """Score `n` rows (at most BLOCK) and offer those inside the box; answers the heap's new size."""
+    # A literal True would make a signature of its own.
     score_block(
-        ranking.program, tree.values, ranking.first_column, begin, lanes.theta, lane, True, n,
+        ranking.program, tree.values, ranking.first_column, begin, lanes.theta, lane, n > 0, n,
         best.stack, best.score,
     )  # fmt: skip
     worst = best.key[0] if size == limit else -np.inf
@@ -242,8 +249,9 @@ def bound_boxes(
     out_most: Floats,
 ) -> None:
     """The largest key that a row in each of `n` boxes may have; NaN where the subscription's box is apart."""
+    # A literal True would make a signature of its own.
     bound_block(
-        ranking.program, low, high, ranking.first_column, first, lanes.theta, lane, True, n,
+        ranking.program, low, high, ranking.first_column, first, lanes.theta, lane, n > 0, n,
         best.stack_low, best.stack_high,
     )  # fmt: skip
     for i in range(n):
@@ -279,10 +287,10 @@ def search_tree(
     """Fill the heap with the best `limit` rows; answers how many there are."""
     # What is called here is large, and compiled into it: hence each is called in one place.
     n_branches = tree.branch_low.shape[1]
-    size = 0
+    size = zero()
     at = 0
     first = 0
-    n_open = 0
+    n_open = zero()
     while True:
         worst = best.key[0] if size == limit else -np.inf
         leaf = largest(best.leaf_most, n_open, worst)
@@ -332,11 +340,12 @@ def find_more(
 ) -> int:
     """The best hot rows below the floor, not below the base: at most `limit`, sorted. Cost: all hot rows."""
     base = lanes.base[lane]
-    size = 0
+    size = zero()
     for at in range(0, n_hot, BLOCK):
         n = min(BLOCK, n_hot - at)
+        # A literal True would make a signature of its own.
         score_block(
-            ranking.program, hot.values, ranking.first_column, at, lanes.theta, lane, True, n,
+            ranking.program, hot.values, ranking.first_column, at, lanes.theta, lane, n > 0, n,
             best.stack, best.score,
         )  # fmt: skip
         for i in range(n):
@@ -376,7 +385,7 @@ def rank_afresh(
     """
     while state[1] < len(slots):
         slot = slots[state[1]]
-        lane = subscriptions.lane[slot]
+        lane = int(np.int64(subscriptions.lane[slot]))
         k = subscriptions.k[slot]
         limit = base_size(k)
         length = fresh_size(k)

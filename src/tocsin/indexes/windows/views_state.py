@@ -408,15 +408,16 @@ class ViewState:
 
     def _make_room_for_hot(self, count: int) -> None:
         row, cell, values, is_listed = self.hot
-        self.hot = HotRows(
-            grown(row, count), grown(cell, count), widened(values, count), grown(is_listed, count)
-        )
+        if count > len(row):
+            self.hot = HotRows(
+                grown(row, count), grown(cell, count), widened(values, count), grown(is_listed, count)
+            )
 
     def _new_scratch(self) -> ViewScratch:
         ints = np.empty(0, np.int32)
         floats, longs = np.empty(0), np.empty(0, np.int64)
         return ViewScratch(
-            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), ints, ints, ints, ints,
+            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), ints, ints, ints, ints, ints,
             floats, longs, ints, ints, ints, floats, ints, ints, floats, np.empty(0, np.int8),
         )  # fmt: skip
 
@@ -428,7 +429,7 @@ class ViewState:
         have = (len(scratch.todo), len(scratch.affected), len(scratch.add_key), len(scratch.more_key))
         if have[0] >= n_entries and have[1] >= n_slots and have[2] >= n_events and have[3] >= longest:
             return scratch
-        sizes = (n_entries,) * 3 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
+        sizes = (n_entries,) * 4 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
         return ViewScratch(
             scratch.stack,
             scratch.score,

@@ -16,7 +16,7 @@ MANY_TO_RANK = 100
 def neighbours(values: Floats, leaf: int) -> Ints:
     """The indices of `values` (columns, n) in an order of leaves, each of near values. Cost: n log n."""
     order = np.arange(values.shape[1], dtype=np.int32)
-    kd_order(values, leaf, np.empty(3 * 128, np.int64), order)
+    kd_order(np.ascontiguousarray(values), leaf, np.empty(3 * 128, np.int64), order)
     return order
 
 

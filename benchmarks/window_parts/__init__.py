@@ -1,0 +1,1 @@
+"""What the windows program is made of: workloads and measuring."""

@@ -1,0 +1,117 @@
+"""Windows: the engine's index, the paper's algorithms, and a matrix product on the paper's workloads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.window_parts.measuring import Entry, Measure, measure, warm_up
+from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
+from tocsin.indexes.contract import RowIndex
+from tocsin.indexes.windows.rivals import MatrixRecompute, ThresholdSortedLists
+from tocsin.indexes.windows.scan import PreferenceScan
+from tocsin.indexes.windows.tma import SkybandMonitoring, TopKMonitoring
+from tocsin.indexes.windows.views import PreferenceViews
+
+OWN = "engine"
+SMA = "SMA"
+TMA = "TMA"
+TSL = "TSL"
+SCAN = "scan"
+MATRIX = "matrix product"
+RIVALS: dict[str, Callable[..., RowIndex]] = {
+    OWN: PreferenceViews,
+    SMA: SkybandMonitoring,
+    TMA: TopKMonitoring,
+    TSL: ThresholdSortedLists,
+    SCAN: PreferenceScan,
+    MATRIX: MatrixRecompute,
+}
+RESULTS = Path(__file__).parent / "results" / "windows.jsonl"
+
+
+def main(quick: bool) -> None:
+    """Measure, print a table a workload, and add to the results."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    console = Console(width=140)
+    surroundings = machine.describe()
+    console.print(surroundings)
+    tiny = Workload(IND, 100, 5, rows=2000, rate=100)
+    compile_s = {name: round(warm_up(make, tiny), 2) for name, make in RIVALS.items()}
+    console.print("seconds to compile or load, and to warm up:", compile_s)
+    surroundings |= {"quick": quick, "compile_s": compile_s}
+    RESULTS.parent.mkdir(exist_ok=True)
+    for workload, entries, cycles in _plan(quick):
+        found = measure(workload, entries, cycles)
+        console.print(_table(found))
+        surroundings |= {"numpy_scan_ms_after": machine.numpy_scan_ms(), "load_after": os.getloadavg()[0]}
+        with RESULTS.open("a") as lines:
+            for result in found:
+                lines.write(json.dumps({**result.record(), "machine": surroundings}) + "\n")
+    console.print(f"written: {RESULTS.name}")
+
+
+def _plan(quick: bool) -> list[tuple[Workload, list[Entry], int]]:
+    """Workloads with their entries, the engine's own index first, and the number of cycles."""
+    # A tenth of the rows for those that take long: the threshold algorithm reads most of every list.
+    small = [
+        (Workload(data, 1000, 20, rows=100_000, rate=1000), [*_three(30), *_slow(3)], 30)
+        for data in (IND, ANT)
+    ]
+    if quick:
+        return small
+    plan = [(Workload(data, 1000, 20), [*_three(100), *_only(3, SCAN)], 100) for data in (IND, ANT)]
+    plan.append((Workload(IND, 1000, 100), _three(50), 50))
+    plan.append((Workload(IND, 10_000, 20), _three(50), 50))
+    plan.append((Workload(ANT, 10_000, 20), [*_only(50, OWN), *_only(10, SMA)], 50))
+    plan.append((Workload(IND, 100_000, 20), [*_only(30, OWN, SMA), *_only(5, TMA)], 30))
+    others = [Workload(IND, 1000, 20, score=score) for score in (PRODUCT, SQUARES)]
+    others += [Workload(IND, 1000, 20, dimensions=dimensions) for dimensions in (2, 6, 8)]
+    return plan + small + [(workload, [*_only(30, OWN), *_only(5, SMA)], 30) for workload in others]
+
+
+def _three(cycles: int) -> list[Entry]:
+    return _only(cycles, OWN, SMA, TMA)
+
+
+def _slow(cycles: int) -> list[Entry]:
+    return [*_only(cycles, SCAN, TSL), *_only(1, MATRIX)]
+
+
+def _only(cycles: int, *rivals: str) -> list[Entry]:
+    return [Entry(rival, RIVALS[rival], cycles) for rival in rivals]
+
+
+def _table(measures: list[Measure]) -> Table:
+    own = measures[0].median_ms
+    table = Table(title=measures[0].workload.name)
+    for column in (
+        "rival",
+        "cycles",
+        "median ms",
+        "mean",
+        "least to most",
+        "times the engine",
+        "register s",
+        "MB",
+    ):
+        table.add_column(column, justify="left" if column == "rival" else "right")
+    for result in measures:
+        table.add_row(
+            result.entry.rival,
+            f"{len(result.cycle_ms)}",
+            f"{result.median_ms:.3f}",
+            f"{result.mean_ms:.3f}",
+            f"{min(result.cycle_ms):.3f} to {max(result.cycle_ms):.3f}",
+            f"{result.median_ms / own:,.1f}",
+            f"{result.register_s:.2f}",
+            f"{result.bytes / 1e6:,.0f}",
+        )
+    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -77,7 +78,8 @@ class Player:
         self.index = make(workload.dimensions, 1)
         self._slots = Slots()
         self._slot_query = np.empty(16, np.int32)
-        self._slot_end = np.empty(16, np.int64)
+        #: slots and queries whose life is over at a border, by its number: nothing is searched for
+        self._ends: dict[int, list[tuple[Ints, Ints]]] = defaultdict(list)
         self._n_registered = 0
         self._n_gone = 0
         self.played = Played()
@@ -106,8 +108,8 @@ class Player:
 
     def _cross(self, border: int) -> None:
         """What happens at a border: queries whose life is over go, new ones come."""
-        living = self._living()
-        self.played.changes_s += self._terminate(living[self._slot_end[living] <= border])
+        for slots, queries in self._ends.pop(border // self._workload.border, ()):
+            self.played.changes_s += self._terminate(slots[self._slot_query[slots] == queries])
         if self._workload.is_fixed_load:
             count, self._n_gone = self._n_gone, 0
         else:
@@ -115,7 +117,9 @@ class Player:
         self.played.changes_s += self._register(count, border)
 
     def _apply(self, border: int, stop: int) -> None:
-        """All batches up to the next border. The clock is read once, or it would outweigh single rows."""
+        """All batches up to the next border. The clock is read once, and when somebody has matured: more
+        often, and it would outweigh single rows.
+        """
         workload = self._workload
         begins = range(border, stop, self._batch)
         ends = [min(begin + self._batch, stop) for begin in begins]
@@ -125,21 +129,24 @@ class Player:
         for part, begin in enumerate(begins):
             changes = self.index.apply(values[part], weights[part])
             if len(changes.step):
+                self.played.elements_s += time.process_time() - start
                 queries = self._slot_query[changes.subscription]
                 self.played.maturities.append((changes.step + begin, queries, changes.score))
-                self._terminate(changes.subscription)
+                self.played.elements_s += self._terminate(changes.subscription)
+                start = time.process_time()
         self.played.elements_s += time.process_time() - start
 
     def _register(self, count: int, now: int) -> float:
+        if count == 0:
+            return 0.0
         workload = self._workload
         queries = np.arange(self._n_registered, self._n_registered + count, dtype=np.int32)
         assert self._n_registered + count <= len(workload.tau), "the pool of queries is too small"
         self._n_registered += count
         slots = self._slots.take(count)
         self._slot_query = grown(self._slot_query, self._slots.top)
-        self._slot_end = grown(self._slot_end, self._slots.top)
         self._slot_query[slots] = queries
-        self._slot_end[slots] = now + workload.life[queries]
+        self._note_ends(slots, queries, now)
         columns = {
             "lo": workload.low[queries],
             "hi": workload.high[queries],
@@ -149,6 +156,13 @@ class Player:
         start = time.process_time()
         self.index.register(slots, columns)
         return time.process_time() - start
+
+    def _note_ends(self, slots: Ints, queries: Ints, now: int) -> None:
+        borders = -(-(now + self._workload.life[queries]) // self._workload.border)
+        order = np.argsort(borders, kind="stable")
+        numbers, begins = np.unique(borders[order], return_index=True)
+        for number, part in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+            self._ends[number].append((slots[part], queries[part]))
 
     def _terminate(self, slots: Ints) -> float:
         if len(slots) == 0:

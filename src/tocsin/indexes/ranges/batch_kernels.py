@@ -16,7 +16,6 @@ from tocsin.indexes.contract import Floats, Ints, Longs, Ops
 from tocsin.indexes.ranges.events_kernels import write_note, write_tile
 from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_TILES, Events, Messages
 from tocsin.indexes.ranges.objects_columns import Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     find_last,
     first_left,
@@ -24,6 +23,7 @@ from tocsin.indexes.ranges.objects_kernels import (
     first_right,
     place_after,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Who must hear of a row, by why: it came or improved; it was passed by rows that got worse; it got worse
 #: itself; it is gone.

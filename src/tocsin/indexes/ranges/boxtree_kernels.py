@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.region_kernels import (
     APART,
     CUT,
@@ -28,6 +27,7 @@ from tocsin.indexes.ranges.region_kernels import (
     compare_region,
     mark_regions,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Places in `Tree.state`.
 N_BUILT = 0

@@ -33,10 +33,10 @@ from tocsin.indexes.ranges.changes_columns import (
 from tocsin.indexes.ranges.changes_log_kernels import report_log, score_of, sort_log, write_row
 from tocsin.indexes.ranges.changes_update_kernels import list_first, log_update
 from tocsin.indexes.ranges.objects_columns import NEVER, Objects
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.objects_kernels import has_room, is_before, put_row
 from tocsin.indexes.ranges.points_kernels import Grid
 from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.shared.jit import lean_kernel
 
 
 @lean_kernel

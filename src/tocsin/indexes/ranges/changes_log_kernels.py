@@ -25,7 +25,7 @@ from tocsin.indexes.ranges.changes_columns import (
     Replay,
 )
 from tocsin.indexes.ranges.objects_columns import Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Bits that one pass of the sort goes by.
 DIGIT = 11

@@ -25,7 +25,6 @@ from tocsin.indexes.ranges.changes_columns import (
     Update,
 )
 from tocsin.indexes.ranges.objects_columns import Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     find_first,
     find_last,
@@ -45,6 +44,7 @@ from tocsin.indexes.ranges.points_kernels import (
     is_apart,
     snap_points,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Entries of the table: not yet looked at; nothing to tell.
 UNKNOWN = -1

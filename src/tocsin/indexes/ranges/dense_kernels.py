@@ -37,7 +37,6 @@ from tocsin.indexes.ranges.messages import (
     Messages,
 )
 from tocsin.indexes.ranges.objects_columns import BLOCK, Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     has_room,
     is_before,
@@ -47,6 +46,7 @@ from tocsin.indexes.ranges.objects_kernels import (
     walk_left,
     walk_right,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Rows in a gap that are looked at one by one.
 SHORT = 12

@@ -26,7 +26,6 @@ from tocsin.indexes.ranges.boxtree_kernels import (
     mark_boxes,
     sort_values,
 )
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.region_kernels import APART, WITHIN
 from tocsin.indexes.ranges.step_kernels import (
     AT,
@@ -45,7 +44,7 @@ from tocsin.indexes.ranges.step_kernels import (
     open_chains,
     write_change,
 )
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
 
 #: What else a kernel answers: there is no room for what happens in a step.
 LOG_FULL = 2

@@ -12,7 +12,6 @@ import numpy as np
 from tocsin.indexes.contract import Longs
 from tocsin.indexes.ranges.messages import EVENT, N_NOTES, N_TILES, Events, Messages
 from tocsin.indexes.ranges.objects_columns import NEVER, Objects
-from tocsin.indexes.ranges.objects_jit import inlined
 from tocsin.indexes.ranges.objects_kernels import (
     change_y,
     delete_row,
@@ -22,6 +21,7 @@ from tocsin.indexes.ranges.objects_kernels import (
     place_after,
     place_before,
 )
+from tocsin.indexes.shared.jit import inlined
 
 
 class Turn(NamedTuple):

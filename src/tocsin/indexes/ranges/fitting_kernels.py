@@ -6,8 +6,8 @@ import numpy as np
 
 from tocsin.indexes.contract import Longs
 from tocsin.indexes.ranges.messages import N_NOTES, N_TILES, Messages
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, count_points, snap_points
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 @inlined

@@ -13,7 +13,6 @@ import numpy as np
 
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, ChangeSet, Floats, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree, find_boxes
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
@@ -32,6 +31,7 @@ from tocsin.indexes.ranges.step_kernels import (
     open_chains,
     write_change,
 )
+from tocsin.indexes.shared.jit import lean_kernel
 
 #: The sides, as the engine names them.
 LEFT = 0

@@ -26,7 +26,6 @@ from tocsin.indexes.ranges.messages import (
     Messages,
 )
 from tocsin.indexes.ranges.objects_columns import STRIDE, Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     first_left,
     first_right,
@@ -35,6 +34,7 @@ from tocsin.indexes.ranges.objects_kernels import (
     least_between,
     lower_of,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: What an event is: it concerns no range; its own value says all; other rows show. The last includes the end
 #: of a row that leaves some range empty.

@@ -9,7 +9,6 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.ranges.objects_columns import BLOCK, GROUP, Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     find_first,
     find_last,
@@ -18,6 +17,7 @@ from tocsin.indexes.ranges.objects_kernels import (
     last_place,
     lower_of,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 @inlined

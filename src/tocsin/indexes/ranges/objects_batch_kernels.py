@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.objects_columns import BLOCK, Objects
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.objects_kernels import block_after, find_first, find_last, has_room, put_row
+from tocsin.indexes.shared.jit import lean_kernel
 
 
 @lean_kernel

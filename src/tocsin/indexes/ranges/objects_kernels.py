@@ -27,7 +27,7 @@ from tocsin.indexes.ranges.objects_columns import (
     STRIDE,
     Objects,
 )
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 @inlined

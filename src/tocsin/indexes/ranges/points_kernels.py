@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
 
 #: Points a bucket holds when it is built, about.
 BUCKET = 32

@@ -14,7 +14,6 @@ import numpy as np
 
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree, move_top
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.rowtree_kernels import (
     ROWS_FULL,
     Heap,
@@ -42,7 +41,7 @@ from tocsin.indexes.ranges.step_kernels import (
     is_inside,
     write_change,
 )
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import kernel, lean_kernel
 
 #: Fewer images than this in one box are sorted by rank; more are looked for by rank.
 FEW = 32

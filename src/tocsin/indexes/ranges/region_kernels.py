@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats
-from tocsin.indexes.ranges.objects_jit import lean_kernel
+from tocsin.indexes.shared.jit import lean_kernel
 
 #: Kinds of regions.
 NO_REGION = 0

@@ -14,7 +14,6 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import find_places
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.region_kernels import (
     APART,
     CUT,
@@ -26,6 +25,7 @@ from tocsin.indexes.ranges.region_kernels import (
 )
 from tocsin.indexes.ranges.step_kernels import AT, Boxes, Images, RowColumns
 from tocsin.indexes.ranges.tally_kernels import add_y
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Places in `RowTree.state`.
 N_BUILT = 0

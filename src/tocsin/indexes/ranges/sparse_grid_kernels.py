@@ -11,7 +11,6 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import Messages
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.points_kernels import (
     Grid,
     Rectangle,
@@ -24,6 +23,7 @@ from tocsin.indexes.ranges.points_kernels import (
     snap_points,
 )
 from tocsin.indexes.ranges.sparse_near_kernels import join, next_above, next_below, no_box, write_box
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 class Patch(NamedTuple):

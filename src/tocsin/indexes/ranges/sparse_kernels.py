@@ -29,7 +29,6 @@ from tocsin.indexes.ranges.messages import (
     Messages,
 )
 from tocsin.indexes.ranges.objects_columns import Objects
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.objects_kernels import has_room, is_before
 from tocsin.indexes.ranges.points_kernels import Grid
 from tocsin.indexes.ranges.sparse_grid_kernels import paint_grid, window_area
@@ -41,6 +40,7 @@ from tocsin.indexes.ranges.sparse_near_kernels import (
     paint_nearby,
     split_column,
 )
+from tocsin.indexes.shared.jit import lean_kernel
 
 #: In place of a gap: the row itself is told of, not one that it passes.
 NO_GAP = -1

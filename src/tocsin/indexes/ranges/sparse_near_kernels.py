@@ -16,8 +16,8 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import N_NOTES, N_TILES, Messages
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, find_buckets, find_columns, is_apart
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: In so many columns of the grid there are never very many points.
 FEW_COLUMNS = 2

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Rows a block has room for.
 SIZE = 256

@@ -6,7 +6,6 @@ import numpy as np
 
 from tocsin.indexes.contract import VALUE, ChangeSet, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree
-from tocsin.indexes.ranges.objects_jit import lean_kernel
 from tocsin.indexes.ranges.rowtree_kernels import (
     FIRST_LIMB,
     ROWS_FULL,
@@ -33,7 +32,7 @@ from tocsin.indexes.ranges.step_kernels import (
     write_change,
 )
 from tocsin.indexes.ranges.tally_kernels import add_y, round_sum
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import kernel, lean_kernel
 
 COUNT = 0
 SUM = 1

@@ -12,7 +12,6 @@ import numpy as np
 
 from tocsin.indexes.contract import VALUE, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree, find_boxes, sort_values
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
@@ -36,7 +35,7 @@ from tocsin.indexes.ranges.tally_kernels import (
     sum_between,
     sum_blocks,
 )
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
 
 COUNT = 0
 SUM = 1

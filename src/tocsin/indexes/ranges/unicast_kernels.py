@@ -13,7 +13,6 @@ from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_EXPOSED, N_TILES, NO_ROOM, Events, Messages
 from tocsin.indexes.ranges.objects_above_kernels import least_y_above
 from tocsin.indexes.ranges.objects_columns import NEVER, Objects
-from tocsin.indexes.ranges.objects_jit import inlined, lean_kernel
 from tocsin.indexes.ranges.objects_kernels import (
     find_last,
     first_left,
@@ -33,6 +32,7 @@ from tocsin.indexes.ranges.points_kernels import (
     is_apart,
     report_points,
 )
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 class Letters(NamedTuple):

@@ -2,10 +2,10 @@
 
 Between two looks, the weight of all events, and then that of the events near a group, bounds what
 can have reached any of its members. As long as that is less than the nearest of them needs, events
-are only logged. There are two ways to catch up: the *boxes* hold whole groups against a bounded log,
-in any number of dimensions; the *cells*, in one dimension, count events between the bounds and keep
-none of them. Cells are built for many at once, so what is registered later goes to the boxes until
-it is worth building them anew.
+are only counted or logged. There are two ways to catch up: the *boxes* hold whole groups against a
+bounded log, in any number of dimensions; the *cells*, in one dimension, count events between the
+bounds and keep none of them. Cells are built for many at once, so what is registered later goes to
+the boxes until it is worth building them anew.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
-from tocsin.indexes.thresholds.lazy_cells import Cells
+from tocsin.indexes.thresholds.lazy_cells import Cells, Events
 from tocsin.indexes.thresholds.lazy_columns import (
-    ABSORBED,
     BATCH,
     CLOCK,
     DUE,
@@ -35,12 +34,15 @@ from tocsin.indexes.thresholds.lazy_columns import (
     WAITING,
     SlotColumns,
     append_events,
+    are_there,
+    enter_slots,
     forget_gone,
     leave_slots,
+    weigh_plain,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
-from tocsin.indexes.thresholds.lazy_waiting import Waiting
+from tocsin.indexes.thresholds.lazy_waiting import MOST_TOGETHER, Waiting
 from tocsin.indexes.thresholds.scan import _unscaled
 
 #: Events in the log: at least, and at most.
@@ -49,12 +51,13 @@ LONGEST_LOG = 1 << 20
 #: Members from which on cells are built, and members that may be in loose boxes before they are sorted.
 FEWEST_IN_CELLS = 1 << 12
 MOST_LOOSE = 1 << 14
-#: Members are counted anew when half of them have left, but not before one slot in so many has.
+#: Members are counted anew when few may be left, but not before one slot in so many has been.
 LEFT = 64
 #: With so many times as many members in the cells, new ones wait in the boxes.
 CELLS_TO_BOXES = 8
 
 NO_CHANGES = ChangeSet.empty()
+FLOAT, LONG = np.dtype(np.float64), np.dtype(np.int64)
 
 
 class LazyThresholds:
@@ -71,7 +74,7 @@ class LazyThresholds:
         # Boxes of fewer than two dimensions are endless on the others, and events are at 0 there.
         self._axes = max(dimensions, 2)
         self._slots = SlotColumns(
-            is_there=np.zeros(capacity, np.bool_),
+            is_there=np.zeros(capacity // 8 + 1, np.uint8),
             place=np.full(capacity, NOWHERE, np.int32),
             tau=np.zeros(capacity, np.int64),
             is_repeating=np.zeros(capacity, np.bool_),
@@ -84,7 +87,7 @@ class LazyThresholds:
         self._boxes = Boxes(self._axes, capacity)
         self._cells: Cells | None = None
         self._report = Report(capacity)
-        #: what came one by one
+        #: what came one by one, or few at a time
         self._waiting = Waiting()
         #: weight that may come before anyone is due, waiting or not
         self._spare = 0
@@ -107,7 +110,7 @@ class LazyThresholds:
         self._slots.tau[slots] = tau
         self._slots.is_repeating[slots] = values["repeat"]
         self._slots.place[slots] = NEVER
-        self._slots.is_there[slots] = True
+        enter_slots(self._slots.is_there, slots)
         self._take_waiting()
         members = self._members(slots, values["lo"], values["hi"], np.maximum(tau, 1))
         holds_any = np.flatnonzero((members.low <= members.high).all(axis=0))
@@ -122,7 +125,7 @@ class LazyThresholds:
         if self._waiting and (self._slots.place[slots] == WAITING).any():
             self._take_waiting()
         self._n_left += leave_slots(self._slots.is_there, slots)
-        if self._n_left > max(self._n_members // 2, self._top // LEFT):
+        if self._n_left > self._top // LEFT and self._may_be_sparse:
             self._forget_gone()
             self._reclaim()
 
@@ -131,13 +134,8 @@ class LazyThresholds:
 
         Cost: amortised nanoseconds an event, and a microsecond or less for whoever matures.
         """
-        if len(weights) == 1:
-            weight = weights.item()
-            if weight <= 0:
-                return NO_CHANGES
-            if weight < self._spare and self._waiting.add_event(values.tobytes(), weight):
-                self._spare -= weight
-                return NO_CHANGES
+        if len(weights) <= MOST_TOGETHER and self._may_wait(values, weights):
+            return NO_CHANGES
         self._take_waiting()
         self._report.rows.n_rows[0] = 0
         self._count(values, weights)
@@ -162,7 +160,6 @@ class LazyThresholds:
             need = self._boxes.missing(place[in_boxes], self._slots, self._log.columns)
             reached[in_boxes] = goal[in_boxes] - need
         if self._cells is not None and in_cells.any():
-            self._cells.absorb(self._log.columns)
             reached[in_cells] = goal[in_cells] - self._cells.missing(place[in_cells] - IN_CELLS)
         self._schedule()
         return reached, np.maximum(tau, reached) - reached
@@ -173,7 +170,8 @@ class LazyThresholds:
         self._forget_gone()
         self._clear_log()
         self._schedule()
-        is_there, place, tau, is_repeating = (column[: self._top].copy() for column in self._slots)
+        place, tau, is_repeating = (column[: self._top].copy() for column in self._slots[1:])
+        is_there = are_there(self._slots, np.arange(self._top, dtype=np.int32))
         members = self._boxes.members(self._slots)
         if self._cells is not None:
             members = members.joined(self._cells.members(self._slots))
@@ -201,7 +199,7 @@ class LazyThresholds:
         is_counting = is_there & (low <= high).all(axis=0)
         # Only who has matured has an empty box and some weight.
         is_silent = is_there & ~is_counting & (reached > 0)
-        self._slots.is_there[: self._top] = is_there
+        enter_slots(self._slots.is_there, np.flatnonzero(is_there).astype(np.int32))
         self._slots.place[: self._top] = np.where(is_silent, SILENT, np.where(is_there, NEVER, NOWHERE))
         self._slots.tau[: self._top] = np.where(is_silent, reached, tau)
         self._slots.is_repeating[: self._top] = arrays["is_repeating"]
@@ -262,20 +260,65 @@ class LazyThresholds:
 
     def _count(self, values: Floats, weights: Longs) -> None:
         """Log a batch, and report into `_report` whenever someone may have matured."""
-        values, weights = _settled(values, np.dtype(np.float64)), _settled(weights, np.dtype(np.int64))
-        self._log.make_room(len(weights), self._longest_log())
+        values, weights = _settled(values, FLOAT), _settled(weights, LONG)
         state = self._log.state
-        state[READ] = 0
-        state[BATCH] = state[LENGTH]
-        while self._log_events(values, weights):
-            self._settle()
-            if state[READ] < len(weights):
-                self._go_on(int(weights[state[READ]]))
+        if self._boxes.n_members or not self._count_plain(values, weights):
+            self._log.make_room(len(weights), self._longest_log())
+            state[READ] = 0
+            state[BATCH] = state[LENGTH]
+            while self._log_events(values, weights):
+                if state[READ] < len(weights):
+                    self._go_on(int(weights[state[READ]]))
         self._spare = int(state[DUE] - state[CLOCK])
 
+    def _count_plain(self, values: Floats, weights: Longs) -> bool:
+        """Count a batch that need not be logged, unless some event does not count or weighs too much."""
+        state = self._log.state
+        weight = weigh_plain(values.ravel(), weights, LARGEST - int(state[CLOCK]))
+        if weight >= 0:
+            state[CLOCK] += weight
+            where = values.ravel() if self._dimensions else np.zeros(len(weights))
+            self._count_and_settle(Events(where, weights, np.arange(len(weights), dtype=np.int32)))
+        return weight >= 0
+
     def _log_events(self, values: Floats, weights: Longs) -> bool:
+        """Log what there is room for, and settle; whether something is left."""
         log = self._log.columns
-        return append_events(values, weights, log.values, log.weights, log.steps, log.state)
+        logged = slice(int(log.state[LENGTH]), None)
+        append_events(values, weights, log.values, log.weights, log.steps, log.state)
+        logged = slice(logged.start, int(log.state[LENGTH]))
+        self._count_and_settle(Events(log.values[0, logged], log.weights[logged], log.steps[logged]))
+        return bool(log.state[READ] < len(weights))
+
+    def _count_and_settle(self, events: Events) -> None:
+        """Let the cells count events that have come, and if someone may have matured report who has."""
+        log = self._log.columns
+        if self._cells is not None:
+            self._cells.count(events)
+        if log.state[CLOCK] < log.state[DUE]:
+            return
+        if self._cells is not None:
+            self._cells.settle(self._slots, int(log.state[CLOCK]), events, self._report)
+        if self._boxes.n_members:
+            self._boxes.settle(self._slots, self._log, self._report)
+            if self._boxes.wants_fold(log):
+                self._clear_log()
+        if log.state[CLOCK] == LARGEST:
+            self._restart_clock()
+        self._schedule()
+
+    def _may_wait(self, values: Floats, weights: Longs) -> bool:
+        """Put off a few events, if nobody can mature at them. Cost: a microsecond or less."""
+        if len(weights) == 1:
+            weight = weights.item()
+            if weight <= 0:
+                return True
+        else:
+            weight = weigh_plain(_settled(values, FLOAT).ravel(), _settled(weights, LONG), self._spare)
+        if 0 <= weight < self._spare and self._waiting.add_events(values, weights):
+            self._spare -= weight
+            return True
+        return False
 
     def _let_wait(self, slot: int, values: Mapping[str, np.ndarray]) -> None:
         """Put off a subscription that came alone. Cost: a few microseconds."""
@@ -285,7 +328,7 @@ class LazyThresholds:
         self._slots.tau[slot] = tau
         self._slots.is_repeating[slot] = values["repeat"][0]
         self._slots.place[slot] = NEVER
-        self._slots.is_there[slot] = True
+        enter_slots(self._slots.is_there, np.array([slot], np.int32))
         low, high = values["lo"][0].tolist(), values["hi"][0].tolist()
         if all(first <= last for first, last in zip(low, high, strict=True)):
             need = max(tau, 1)
@@ -303,26 +346,9 @@ class LazyThresholds:
                 self._add(members)
             self._schedule()
 
-    def _settle(self) -> None:
-        """Report who has matured."""
-        log = self._log.columns
-        if log.state[CLOCK] < log.state[DUE]:
-            return
-        if self._cells is not None:
-            self._cells.settle(self._slots, log, self._report, self._n_left)
-        if self._boxes.n_members:
-            self._boxes.settle(self._slots, self._log, self._report)
-            if self._boxes.wants_fold(log):
-                self._clear_log()
-        if log.state[CLOCK] == LARGEST:
-            self._restart_clock()
-        self._schedule()
-
     def _go_on(self, weight: int) -> None:
         """Everyone due has been settled: make room for an event of this weight."""
         state = self._log.state
-        if self._cells is not None:
-            self._cells.absorb(self._log.columns)
         if state[LENGTH] == self._log.capacity or not self._boxes.n_members:
             self._clear_log()
         if weight > LARGEST - state[CLOCK]:
@@ -340,8 +366,6 @@ class LazyThresholds:
     def _clear_log(self) -> None:
         """Hold everyone against the log, and empty it. Cost: linear in members and events, and log n."""
         log = self._log.columns
-        if self._cells is not None:
-            self._cells.absorb(log)
         if self._boxes.n_members:
             log.state[BATCH] = log.state[LENGTH]
             self._boxes.fold(self._slots, self._log)
@@ -350,19 +374,15 @@ class LazyThresholds:
             self._boxes.forget_log(self._slots, log)
 
     def _longest_log(self) -> int:
-        in_cells = 0 if self._cells is None else self._cells.n_members
-        return min(max(self._boxes.n_groups * GROUP, in_cells // 4, SHORTEST_LOG), LONGEST_LOG)
+        return min(max(self._boxes.n_groups * GROUP, SHORTEST_LOG), LONGEST_LOG)
 
     def _schedule(self) -> None:
         """Set what the log must watch for: the clock at which someone is due."""
         state = self._log.state
         if not self._boxes.n_members and self._boxes.n_groups:
             self._boxes = Boxes(self._axes, 0)
-        due = self._boxes.due
-        if self._cells is not None:
-            due = min(due, self._cells.due)
-            if not self._boxes.n_members and state[ABSORBED] == state[LENGTH]:
-                self._log.clear()
+            self._log.clear()
+        due = self._boxes.due if self._cells is None else min(self._boxes.due, self._cells.due)
         state[DUE] = due
         self._spare = due - int(state[CLOCK])
 
@@ -390,6 +410,12 @@ class LazyThresholds:
     def _n_members(self) -> int:
         return self._boxes.n_members + (0 if self._cells is None else self._cells.n_members)
 
+    @property
+    def _may_be_sparse(self) -> bool:
+        """Whether places should be given up, if all who were terminated were members."""
+        cells, n_left = self._cells, self._n_left
+        return self._boxes.is_sparse(n_left) or (cells is not None and cells.is_sparse(n_left))
+
     def _forget_gone(self) -> None:
         """Count members anew, without those who were terminated. Cost: linear in all slots."""
         if self._n_left:
@@ -401,19 +427,18 @@ class LazyThresholds:
 
     def _reclaim(self) -> None:
         """Give up places when most of them are free."""
-        if self._boxes.is_sparse:
+        if self._boxes.is_sparse(0):
             self._take_waiting()
             self._clear_log()
             members = self._boxes.members(self._slots)
             self._boxes = Boxes(self._axes, 0)
             self._boxes.fill(members, self._slots, self._log.columns)
             self._schedule()
-        if self._cells is not None and self._cells.is_sparse:
+        if self._cells is not None and self._cells.is_sparse(0):
             self._take_waiting()
             if self._cells.is_fine:
                 self._rebuild(None)
             else:
-                self._cells.absorb(self._log.columns)
                 self._cells.compact(self._slots, int(self._log.state[CLOCK]))
             self._schedule()
 
@@ -439,7 +464,7 @@ class LazyThresholds:
         if count == 0:
             return NO_CHANGES
         slots, step = rows.subscription[:count], rows.step[:count]
-        order = np.argsort((step.astype(np.int64) << 32) + slots)
+        order = _by_step(step, slots)
         step = step[order]
         return self._changes(MATURE, slots[order], rows.reached[:count][order], step, step)
 
@@ -462,9 +487,23 @@ class LazyThresholds:
         if top <= len(self._slots.place):
             return
         is_there, place, tau, is_repeating = self._slots
+        place = grown(place, top, NOWHERE)
         self._slots = SlotColumns(
-            grown(is_there, top), grown(place, top, NOWHERE), grown(tau, top), grown(is_repeating, top)
+            grown(is_there, len(place) // 8 + 1),
+            place,
+            grown(tau, top),
+            grown(is_repeating, top),
         )
+
+
+def _by_step(steps: Ints, slots: Ints) -> np.ndarray:
+    """The order by step and, within one, by slot. Cost: n log n."""
+    keys = (steps.astype(np.int64) << int(slots.max()).bit_length()) + slots
+    n_bits = (len(slots) - 1).bit_length()
+    if int(keys.max()).bit_length() + n_bits > 63:
+        return np.argsort(keys)
+    # Numbers are sorted several times as fast as their places, so each brings its own place along.
+    return np.sort((keys << n_bits) + np.arange(len(slots))) & ((1 << n_bits) - 1)
 
 
 def _settled(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -22,6 +22,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     NOWHERE,
     LogColumns,
     SlotColumns,
+    are_there,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
@@ -59,10 +60,10 @@ class Boxes:
         self._open: list[int] = []
         self._open_used = 0
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether most of the places are free."""
-        return self.n_groups > SPARSE * OPEN_GROUPS and self.n_groups * GROUP > SPARSE * self.n_members
+    def is_sparse(self, n_left: int) -> bool:
+        """Whether most of the places would be free without `n_left` of the members."""
+        is_large = self.n_groups > SPARSE * OPEN_GROUPS
+        return is_large and self.n_groups * GROUP > SPARSE * (self.n_members - n_left)
 
     @property
     def due(self) -> int:
@@ -178,8 +179,9 @@ class Boxes:
         """Where the members of these groups are: at the places that their slots know."""
         places = _all_places_of(groups)
         places = places[self.columns.slot[places] >= 0]
-        is_there: Bools = slots.place[self.columns.slot[places]] == places
-        return places[is_there & slots.is_there[self.columns.slot[places]]]
+        own_slots = self.columns.slot[places]
+        is_there: Bools = are_there(slots, own_slots) & (slots.place[own_slots] == places)
+        return places[is_there]
 
     def _members_at(self, groups: np.ndarray, slots: SlotColumns) -> Members:
         columns, places = self.columns, self._places_of(groups, slots)

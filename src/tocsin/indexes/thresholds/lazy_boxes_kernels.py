@@ -28,6 +28,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     SORTED,
     LogColumns,
     SlotColumns,
+    is_set,
 )
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
@@ -188,7 +189,7 @@ def find_cover_cells(boxes: BoxColumns, group: int) -> None:
 def is_member(boxes: BoxColumns, slots: SlotColumns, place: int) -> bool:
     """Whether somebody is at this place; who has left it is removed."""
     slot = boxes.slot[place]
-    if slot >= 0 and slots.is_there[slot] and slots.place[slot] == place:
+    if slot >= 0 and is_set(slots.is_there, slot) and slots.place[slot] == place:
         return True
     boxes.slot[place] = -1
     boxes.need[place] = LARGEST

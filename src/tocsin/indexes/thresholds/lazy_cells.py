@@ -3,53 +3,68 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.thresholds.lazy_cells_kernels import (
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
     BLOCK_BITS,
+    EVEN,
     STRETCHES,
     CellColumns,
-    Crossings,
     RangeColumns,
-    Wavelet,
+)
+from tocsin.indexes.thresholds.lazy_cells_kernels import (
+    Looks,
     absorb_events,
-    build_wavelet,
+    count_stretches,
     fill_buckets,
     find_cells,
     find_matured,
     fit_groups,
     list_due,
     pack_members,
+    weigh_members,
+)
+from tocsin.indexes.thresholds.lazy_columns import GROUP, IN_CELLS, LARGEST, NOWHERE, SlotColumns, are_there
+from tocsin.indexes.thresholds.lazy_crossings_kernels import (
+    Crossings,
+    Wavelet,
+    build_wavelet,
     prepare_crossings,
     report_crossings,
-    weigh_places,
-)
-from tocsin.indexes.thresholds.lazy_columns import (
-    ABSORBED,
-    BATCH,
-    GROUP,
-    IN_CELLS,
-    LARGEST,
-    LENGTH,
-    NOWHERE,
-    LogColumns,
-    SlotColumns,
 )
 from tocsin.indexes.thresholds.lazy_log import Report
 from tocsin.indexes.thresholds.lazy_members import Members
 
 #: Places that are not worth giving up.
 FEWEST = 1 << 12
-#: Ticks to a unit of length that are tried, how many there may be to an edge, and how many bounds are
-#: looked at before all are.
+#: Ticks to a unit of length that are tried; how many there may be where there are few edges, and how far
+#: from 0; how many bounds are looked at before all are.
 TICKS = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
-TICKS_TO_EDGES = 8
+FEW_TICKS = 1 << 16
+FARTHEST_TICK = 2.0**50
 SAMPLE = 1024
+#: Pieces of the line to an event of a batch, as a power of 2.
+PIECE_BITS = 4
+#: Events that may be counted by stretch only.
+LATE = 1 << 17
 #: So many places for each member, and they are given up.
 SPARSE = 32
+
+
+class Events(NamedTuple):
+    """Events that count, in order of arrival."""
+
+    #: float64 (events,): where they are, never NaN.
+    values: Floats
+    #: int64 (events,): positive weights.
+    weights: Longs
+    #: int32 (events,): position in the batch.
+    steps: Ints
 
 
 class Cells:
@@ -64,27 +79,32 @@ class Cells:
         low, above = members.low[0], _next(members.high[0], np.inf)
         is_endless = members.high[0] == np.inf
         edges = _distinct(np.concatenate([low, above[~is_endless]]))
+        ticks, per_unit = _ticks(low, members.high[0], len(edges))
         self.n_members = count
         self.n_groups = -(-count // GROUP)
-        self.cells = _empty_cells(edges, *_ticks(low, members.high[0], len(edges)))
+        self.cells = _cells_at_ticks(ticks, per_unit) if len(ticks) else _cells_between(edges)
         self.ranges = ranges = _free_ranges(self.n_groups)
+        #: cells and weights of the events that are counted by stretch only, and how many they are
+        self._late_cells, self._late_weights = np.empty(LATE, np.int32), np.empty(LATE, np.int64)
+        self._n_late = 0
+        ints = np.empty((3, GROUP), np.int32)
+        self._looks = Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
         with _far_apart():
             find_cells(self.cells, low, ranges.begin[:count])
             find_cells(self.cells, above, ranges.end[:count])
-        ranges.end[:count][is_endless] = len(edges) + 1
+        ranges.end[:count][is_endless] = self._n_edges + 1
         ranges.mark[:count] = members.need
         ranges.slot[:count] = members.slots
         slots.place[members.slots] = np.arange(IN_CELLS, IN_CELLS + count, dtype=np.int32)
-        fit_groups(self.cells, ranges, slots, clock, self.n_groups)
+        fit_groups(self.cells, ranges, slots, clock, self.n_groups, self._looks)
 
     @property
     def _n_edges(self) -> int:
         return len(self.cells.edges) - AHEAD
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether most of the places are free."""
-        return self.n_groups * GROUP > SPARSE * max(self.n_members, FEWEST)
+    def is_sparse(self, n_left: int) -> bool:
+        """Whether most of the places would be free without `n_left` of the members."""
+        return self.n_groups * GROUP > SPARSE * max(self.n_members - n_left, FEWEST)
 
     @property
     def is_fine(self) -> bool:
@@ -97,44 +117,44 @@ class Cells:
         return int(self.ranges.due.min()) if self.n_members else LARGEST
 
     def compact(self, slots: SlotColumns, clock: int) -> None:
-        """Give up free places; the cells stay. Everything is absorbed. Cost: linear."""
+        """Give up free places; the cells stay. Cost: linear."""
+        self._absorb()
         count = pack_members(self.ranges, slots)
         self.n_groups = -(-count // GROUP)
         ranges = _free_ranges(self.n_groups)
         for name in ("begin", "end", "mark", "slot"):
             getattr(ranges, name)[:count] = getattr(self.ranges, name)[:count]
         self.ranges = ranges
-        fit_groups(self.cells, ranges, slots, clock, self.n_groups)
+        fit_groups(self.cells, ranges, slots, clock, self.n_groups, self._looks)
 
-    def absorb(self, log: LogColumns) -> Ints:
-        """Count into the cells what is new in the log; the events' cells. Cost: nanoseconds an event."""
-        event_cells = np.empty(int(log.state[LENGTH] - log.state[ABSORBED]), np.int32)
+    def count(self, events: Events) -> None:
+        """Count events. Cost: nanoseconds an event."""
+        n_late = self._n_late + len(events.weights)
+        if n_late > len(self._late_cells):
+            self._absorb()
+            n_late = len(events.weights)
+            self._late_cells = grown(self._late_cells, n_late)
+            self._late_weights = grown(self._late_weights, n_late)
+        new = slice(self._n_late, n_late)
         with _far_apart():
-            absorb_events(self.cells, log, event_cells)
-        return event_cells
+            count_stretches(self.cells, events.values, events.weights, self._late_cells[new])
+        self._late_weights[new] = events.weights
+        self._n_late = n_late
 
-    def settle(self, slots: SlotColumns, log: LogColumns, report: Report, n_left: int) -> None:
-        """Count what is new in the log, and report who has matured in the current batch.
-
-        Up to `n_left` of the members have been terminated.
-        """
-        state = log.state
+    def settle(self, slots: SlotColumns, clock: int, events: Events, report: Report) -> None:
+        """Report who has matured at the last events counted; before them nobody was due."""
         groups = np.empty(self.n_groups, np.int32)
-        with _far_apart():
-            groups = groups[: list_due(self.cells, self.ranges, log, self.n_groups, groups)]
+        groups = groups[: list_due(self.cells, self.ranges, clock, self.n_groups, groups)]
         if len(groups) == 0:
             return
-        first = int(state[ABSORBED])
-        event_cells = self.absorb(log)
+        event_cells = self._late_cells[self._n_late - len(events.weights) : self._n_late]
+        self._absorb()
         places, held = np.empty(self.n_members, np.int32), np.empty(self.n_members, np.int64)
-        is_thin = self.n_members - n_left < self.n_groups * GROUP // 2
-        count = find_matured(self.cells, self.ranges, slots, log, groups, is_thin, places, held)
+        count = find_matured(self.cells, self.ranges, slots, clock, groups, self._looks, places, held)
         if count == 0:
             return
         places = places[:count].copy()
-        # Who has matured was not due before this batch, so it is among the batch's events that it did.
-        begin = max(int(state[BATCH]), first)
-        wavelet = _wavelet(event_cells[begin - first :], log.weights[begin : int(state[LENGTH])])
+        wavelet = _wavelet(event_cells, events.weights)
         crossings = _crossings(places, held[:count].copy())
         prepare_crossings(self.ranges, slots, wavelet, crossings)
         self.n_members -= int(np.count_nonzero(~slots.is_repeating[self.ranges.slot[places]]))
@@ -142,17 +162,26 @@ class Cells:
         while n_crossings:
             report.reserve(n_crossings)
             n_crossings = report_crossings(
-                self.ranges, slots, log, wavelet, crossings, n_crossings, report.rows
+                self.ranges,
+                slots,
+                events.weights,
+                events.steps,
+                clock,
+                wavelet,
+                crossings,
+                n_crossings,
+                report.rows,
             )
 
     def missing(self, places: Ints) -> Longs:
-        """What these members still need, of the events absorbed. Cost: linear in their number."""
+        """What these members still need. Cost: linear in their number."""
+        self._absorb()
         weights = np.empty(len(places), np.int64)
-        weigh_places(self.cells, self.ranges, places, weights)
+        weigh_members(self.cells, self.ranges.begin[places], self.ranges.end[places], weights)
         return (self.ranges.mark[places] - weights.astype(np.uint64)).astype(np.int64)
 
     def members(self, slots: SlotColumns) -> Members:
-        """Every member, as of the events absorbed. Cost: linear."""
+        """Every member. Cost: linear."""
         places = self._places(slots)
         return Members(self.ranges.slot[places], *self.bounds(places), self.missing(places))
 
@@ -167,19 +196,19 @@ class Cells:
 
     def check_invariants(self, slots: SlotColumns) -> None:
         """Assert that all columns agree. For tests."""
+        self._absorb()
         cells, ranges = self.cells, self.ranges
         edges, places = cells.edges[: self._n_edges], self._places(slots)
         assert len(places) == self.n_members == np.count_nonzero(slots.place >= IN_CELLS)
         assert (edges[1:] > edges[:-1]).all()
-        assert cells.bucket_edges[-1] == len(edges)
+        assert cells.bucket_edges[-1] == (0 if cells.tick_scale[0] else len(edges))
         assert (ranges.begin[places] < ranges.end[places]).all()
-        in_blocks = cells.weights.reshape(len(cells.block_weights), -1).sum(axis=1)
-        assert (in_blocks == cells.block_weights).all()
-        assert in_blocks.sum() <= cells.stretch_weights.sum()
+        assert (cells.weights.sum(axis=(1, 2)) == cells.block_weights).all()
+        assert cells.weights.sum() == cells.stretch_weights.sum()
         group, missing = places // GROUP, self.missing(places)
         assert (missing > 0).all()
-        assert (ranges.cover_begin[group] <= ranges.begin[places]).all()
-        assert (ranges.cover_end[group] >= ranges.end[places]).all()
+        assert (ranges.cover_begin[group] << BLOCK_BITS <= ranges.begin[places]).all()
+        assert (ranges.cover_end[group] << BLOCK_BITS >= ranges.end[places]).all()
 
     def restart(self, slots: SlotColumns) -> None:
         """Set the counters and the clock back to 0, and the marks with them. Cost: linear."""
@@ -188,13 +217,19 @@ class Cells:
         for name, column in self.cells._asdict().items():
             if name.split("_")[-1] in ("weights", "sums"):
                 column[:] = 0
-        fit_groups(self.cells, self.ranges, slots, 0, self.n_groups)
+        fit_groups(self.cells, self.ranges, slots, 0, self.n_groups, self._looks)
+
+    def _absorb(self) -> None:
+        """Count into the cells whatever is not. Cost: nanoseconds an event."""
+        absorb_events(self.cells, self._late_cells[: self._n_late], self._late_weights[: self._n_late])
+        self._n_late = 0
 
     def _places(self, slots: SlotColumns) -> Ints:
         """Where members are: at the places that their slots know."""
         places: Ints = np.flatnonzero(self.ranges.slot >= 0).astype(np.int32)
-        is_there: Bools = slots.place[self.ranges.slot[places]] == places + IN_CELLS
-        return places[is_there & slots.is_there[self.ranges.slot[places]]]
+        own_slots = self.ranges.slot[places]
+        is_there: Bools = are_there(slots, own_slots) & (slots.place[own_slots] == places + IN_CELLS)
+        return places[is_there]
 
 
 def _far_apart() -> np.errstate:
@@ -249,40 +284,53 @@ def _ticks(low: Floats, high: Floats, n_edges: int) -> tuple[Floats, float]:
             with _far_apart():
                 numbers = np.rint(some * per_unit)
                 first, last = numbers.min(), numbers.max()
-                length = last - first
-            if not length <= TICKS_TO_EDGES * n_edges or (numbers / per_unit != some).any():
+                is_sparse = last - first > max(n_edges, FEW_TICKS)
+            if is_sparse or max(-first, last) > FARTHEST_TICK or (numbers / per_unit != some).any():
                 break
         else:
             return np.arange(first, last + 1), per_unit
-    return np.empty(0), 1.0
+    return np.empty(0), 0.0
 
 
-def _empty_cells(edges: Floats, ticks: Floats, per_unit: float) -> CellColumns:
+def _cells_at_ticks(ticks: Floats, per_unit: float) -> CellColumns:
+    """Cells at and between ticks, with nothing counted."""
+    edges = np.full(2 * len(ticks) + 1, -np.inf)
+    edges[1::2] = ticks / per_unit
+    edges[2::2] = _next(edges[1::2], np.inf)
+    return _empty_cells(edges, 1)._replace(tick_scale=np.array([per_unit, ticks[0]]))
+
+
+def _cells_between(edges: Floats) -> CellColumns:
     """Cells between these edges, with nothing counted."""
-    # Cell number `len(edges) + 1` is none, but sums are asked for up to there.
-    blocks = ((len(edges) + 1) >> BLOCK_BITS) + 1
     finite = edges[np.isfinite(edges)]
     floor = float(finite[0]) if len(finite) else 0.0
     half_length = float(finite[-1]) / 2 - floor / 2 if len(finite) else 0.0
     buckets = max(len(edges), 1)
-    cells = CellColumns(
-        edges=np.concatenate([edges, np.full(AHEAD, np.nan)]),
-        bucket_edges=np.zeros(buckets + 1, np.int32),
-        bucket_scale=np.array([floor, _per_unit(buckets, half_length)]),
-        stretch_scale=np.array([floor, _per_unit(STRETCHES, half_length)]),
-        ticks=np.searchsorted(edges, np.concatenate([[-np.inf], ticks / per_unit, [np.inf]]), "right").astype(
-            np.int32
-        ),
-        tick_scale=np.array([per_unit, ticks[0] if len(ticks) else 0.0]),
-        weights=np.zeros(blocks << BLOCK_BITS, np.int64),
-        block_weights=np.zeros(blocks, np.int64),
-        block_sums=np.zeros(blocks, np.int64),
-        stretch_weights=np.zeros(STRETCHES, np.int64),
-        stretch_sums=np.zeros(STRETCHES + 1, np.int64),
-    )
+    cells = _empty_cells(edges, buckets)
+    cells.bucket_scale[:] = floor, _per_unit(buckets, half_length)
     with _far_apart():
         fill_buckets(cells)
     return cells
+
+
+def _empty_cells(edges: Floats, buckets: int) -> CellColumns:
+    # Cell number `len(edges) + 1` is none, but sums are asked for up to there.
+    last = len(edges) + 1
+    blocks = (last >> BLOCK_BITS) + 1
+    stretch_bits = max((last // STRETCHES).bit_length(), BLOCK_BITS)
+    stretches = (last >> stretch_bits) + 1
+    return CellColumns(
+        edges=np.concatenate([edges, np.full(AHEAD, np.nan)]),
+        bucket_edges=np.zeros(buckets + 1, np.int32),
+        bucket_scale=np.zeros(2),
+        tick_scale=np.zeros(2),
+        weights=np.zeros((blocks, 2, EVEN), np.int64),
+        block_weights=np.zeros(blocks, np.int64),
+        block_sums=np.zeros(blocks + 1, np.int64),
+        stretch_weights=np.zeros(stretches, np.int64),
+        stretch_sums=np.zeros(stretches + 1, np.int64),
+        stretch_bits=np.array([stretch_bits]),
+    )
 
 
 def _per_unit(count: int, half_length: float) -> float:
@@ -293,7 +341,7 @@ def _per_unit(count: int, half_length: float) -> float:
 
 def _crossings(places: Ints, held: Longs) -> Crossings:
     """The members at these places, before they are prepared."""
-    ints, longs = ((np.empty((count, len(places)), dtype)) for count, dtype in ((3, np.int32), (4, np.int64)))
+    ints, longs = ((np.empty((count, len(places)), dtype)) for count, dtype in ((5, np.int32), (4, np.int64)))
     return Crossings(
         place=places,
         begin=ints[0],
@@ -304,6 +352,8 @@ def _crossings(places: Ints, held: Longs) -> Crossings:
         reached=longs[2],
         event=ints[2],
         before=longs[3],
+        level_begin=ints[3],
+        level_end=ints[4],
     )
 
 
@@ -314,14 +364,14 @@ def _wavelet(event_cells: Ints, weights: Longs) -> Wavelet:
     # Numbers are sorted several times as fast as their places, so each cell brings its own place along.
     keys = np.sort((event_cells.astype(np.int64) << levels) + np.arange(count))
     cells = (keys >> levels).astype(np.int32)
-    shift = max(int(cells[-1]).bit_length() - levels, 0)
+    shift = max(int(cells[-1]).bit_length() - levels - PIECE_BITS, 0)
     wavelet = Wavelet(
-        zeros=np.empty((levels, count + 1), np.int32),
-        zero_weights=np.empty((levels, count + 1), np.int64),
+        zeros=np.empty((levels, count + 1, 2), np.int64),
         weights=np.empty(count + 1, np.int64),
         cells=cells,
-        starts=np.empty((int(cells[-1]) >> shift) + 2, np.int32),
+        starts=np.zeros((int(cells[-1]) >> shift) + 2, np.int32),
         shift=np.array([shift]),
     )
-    build_wavelet((keys & ((1 << levels) - 1)).astype(np.int32), weights, wavelet)
+    order = (keys & ((1 << levels) - 1)).astype(np.int32)
+    build_wavelet(order, np.empty_like(order), weights, wavelet)
     return wavelet

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import kernel, lean_kernel
 
 #: The largest int64.
 LARGEST = 0x7FFFFFFFFFFFFFFF
@@ -38,21 +38,18 @@ DUE = 2
 BATCH = 3
 #: how many events of the batch have been read,
 READ = 4
-#: how many events of the log the cells have taken in, and how many their stretches,
-ABSORBED = 5
-COUNTED = 6
-#: how many the grid of the boxes has taken in,
-GRIDDED = 7
+#: how many events of the log the grid of the boxes has taken in,
+GRIDDED = 5
 #: and how many have been sorted into chunks.
-SORTED = 8
-STATE = 9
+SORTED = 6
+STATE = 7
 
 
 class SlotColumns(NamedTuple):
     """One row a subscription slot."""
 
-    #: bool (slots,): whether it holds a subscription.
-    is_there: Bools
+    #: uint8 (slots / 8,): a bit each, whether it holds a subscription. So few bytes stay in the cache.
+    is_there: Bytes
     #: int32 (slots,): where it is counted: a place in the boxes or the cells, or a negative code. Who is
     #: terminated leaves its place later, see `forget_gone`: to go there at once costs more.
     place: Ints
@@ -85,7 +82,7 @@ class LogColumns(NamedTuple):
     state: Longs
 
 
-@kernel
+@lean_kernel
 def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> int:
     """The bucket of a value: never a smaller one for a larger value."""
     place = (value - floor) * per_unit
@@ -94,7 +91,7 @@ def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> 
     return int(place) if place > 0 else 0
 
 
-@kernel
+@lean_kernel
 def are_plain(values: Floats, weights: Longs, room: int) -> bool:
     """Whether all these events count, and weigh no more than `room` together."""
     is_plain = True
@@ -105,6 +102,17 @@ def are_plain(values: Floats, weights: Longs, room: int) -> bool:
     for place in range(values.shape[0]):
         is_plain &= values[place] == values[place]
     return bool(is_plain and largest <= room // max(weights.shape[0], 1))
+
+
+@lean_kernel
+def weigh_plain(values: Floats, weights: Longs, room: int) -> int:
+    """The weight of these events, if all of them count and weigh no more than `room`; else -1."""
+    if not are_plain(values, weights, room):
+        return -1
+    total = 0
+    for event in range(weights.shape[0]):
+        total += weights[event]
+    return total
 
 
 @kernel
@@ -160,22 +168,44 @@ def append_events(
     return is_stopped or clock >= state[DUE]
 
 
-@kernel
-def leave_slots(is_there: Bools, slots: Ints) -> int:
-    """Empty these slots; how many of them held a subscription."""
+@lean_kernel
+def is_set(bits: Bytes, slot: int) -> bool:
+    """Whether the slot's bit is set."""
+    return bool((bits[slot >> 3] >> (slot & 7)) & 1)
+
+
+def are_there(columns: SlotColumns, slots: Ints) -> Bools:
+    """Whether these slots hold subscriptions."""
+    bits: Bools = (columns.is_there[slots >> 3] >> (slots & 7)) & 1 != 0
+    return bits
+
+
+@lean_kernel
+def enter_slots(is_there: Bytes, slots: Ints) -> None:
+    """Set the bits of these slots."""
+    for slot in slots:
+        is_there[slot >> 3] |= np.uint8(1 << (slot & 7))
+
+
+@lean_kernel
+def leave_slots(is_there: Bytes, slots: Ints) -> int:
+    """Clear the bits of these slots; how many of them were set."""
     n_left = 0
     for slot in slots:
-        n_left += is_there[slot]
-        is_there[slot] = False
+        byte, bit = is_there[slot >> 3], np.uint8(1 << (slot & 7))
+        n_left += (byte & bit) != 0
+        is_there[slot >> 3] = byte & ~bit
     return n_left
 
 
-@kernel
-def forget_gone(is_there: Bools, places: Ints) -> tuple[int, int]:
+@lean_kernel
+def forget_gone(is_there: Bytes, places: Ints) -> tuple[int, int]:
     """Let empty slots be nowhere; how many others are in the boxes, and how many in the cells."""
     n_places, n_cells = 0, 0
     for slot in range(places.shape[0]):
-        place = places[slot] if is_there[slot] else np.int32(NOWHERE)
+        # Without a branch, which would be guessed wrong as often as not: all bits of one, or NOWHERE's.
+        is_gone = np.int32(1) - np.int32((is_there[slot >> 3] >> (slot & 7)) & 1)
+        place = places[slot] | -is_gone
         places[slot] = place
         n_places += int(place >= 0)
         n_cells += int(place >= IN_CELLS)

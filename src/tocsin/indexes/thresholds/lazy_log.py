@@ -9,11 +9,9 @@ import numpy as np
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_columns import (
-    ABSORBED,
     BATCH,
     BLOCK,
     CHUNK,
-    COUNTED,
     GRIDDED,
     LENGTH,
     SORTED,
@@ -94,7 +92,7 @@ class EventLog:
 
     def clear(self) -> None:
         """Forget all events. The clock goes on. Cost: constant."""
-        for entry in (LENGTH, BATCH, ABSORBED, COUNTED, GRIDDED, SORTED):
+        for entry in (LENGTH, BATCH, GRIDDED, SORTED):
             self.state[entry] = 0
 
 

@@ -1,4 +1,4 @@
-"""What came one by one and waits to be taken in together: events, and subscriptions between them."""
+"""What came one by one, or few at a time, and waits to be taken in together: events and subscriptions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import numpy as np
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.thresholds.lazy_members import Members
 
-#: How many of each may wait.
+#: How many of each may wait, and how many events may come together and wait.
 MOST_EVENTS = 1 << 12
+MOST_TOGETHER = 1 << 8
 MOST_MEMBERS = 1 << 8
 
 
@@ -16,9 +17,10 @@ class Waiting:
     """Plain lists: to add to them costs less than to call a kernel."""
 
     def __init__(self) -> None:
-        #: coordinates as the bytes of doubles: nothing is quicker to take, or to join
+        #: coordinates and weights as bytes: nothing is quicker to take, or to join
         self._values: list[bytes] = []
-        self._weights: list[int] = []
+        self._weights: list[bytes] = []
+        self._n_events = 0
         self._slots: list[int] = []
         self._lows: list[list[float]] = []
         self._highs: list[list[float]] = []
@@ -27,18 +29,19 @@ class Waiting:
         self._befores: list[int] = []
 
     def __bool__(self) -> bool:
-        return bool(self._weights or self._slots)
+        return bool(self._n_events or self._slots)
 
     @property
     def is_full_of_members(self) -> bool:
         return len(self._slots) >= MOST_MEMBERS
 
-    def add_event(self, values: bytes, weight: int) -> bool:
-        """Let an event wait, unless too many do. Cost: constant."""
-        if len(self._weights) >= MOST_EVENTS:
+    def add_events(self, values: Floats, weights: Longs) -> bool:
+        """Let events wait, unless too many do. Cost: constant, or linear with a very small factor."""
+        if self._n_events >= MOST_EVENTS:
             return False
-        self._values.append(values)
-        self._weights.append(weight)
+        self._values.append(values.tobytes())
+        self._weights.append(weights.tobytes())
+        self._n_events += len(weights)
         return True
 
     def add_member(self, slot: int, low: list[float], high: list[float], need: int) -> None:
@@ -47,15 +50,15 @@ class Waiting:
         self._lows.append(low)
         self._highs.append(high)
         self._needs.append(need)
-        self._befores.append(len(self._weights))
+        self._befores.append(self._n_events)
 
     def arrays(self, dimensions: int, axes: int) -> tuple[Floats, Longs, Members]:
         """Everything that waits: values (events, dimensions), weights, and what members need after them.
 
         Cost: events x members.
         """
-        values = np.frombuffer(b"".join(self._values)).reshape(len(self._values), dimensions)
-        weights = np.array(self._weights, np.int64)
+        values = np.frombuffer(b"".join(self._values)).reshape(self._n_events, dimensions)
+        weights = np.frombuffer(b"".join(self._weights), np.int64)
         count = len(self._slots)
         low, high = np.full((axes, count), -np.inf), np.full((axes, count), np.inf)
         low[:dimensions] = np.array(self._lows, np.float64).reshape(count, dimensions).T

@@ -47,7 +47,7 @@ from tocsin.indexes.thresholds.scan import _unscaled
 
 #: Events in the log: at least, and at most.
 SHORTEST_LOG = 1 << 14
-LONGEST_LOG = 1 << 20
+LONGEST_LOG = 3 << 18
 #: Members from which on cells are built, and members that may be in loose boxes before they are sorted.
 FEWEST_IN_CELLS = 1 << 12
 MOST_LOOSE = 1 << 14
@@ -412,9 +412,10 @@ class LazyThresholds:
 
     @property
     def _may_be_sparse(self) -> bool:
-        """Whether places should be given up, if all who were terminated were members."""
-        cells, n_left = self._cells, self._n_left
-        return self._boxes.is_sparse(n_left) or (cells is not None and cells.is_sparse(n_left))
+        """Whether so many were terminated that it matters how many of them were members."""
+        if self._cells is None:
+            return self._n_left > self._boxes.n_members // 2
+        return self._boxes.is_sparse(self._n_left) or self._cells.is_sparse(self._n_left)
 
     def _forget_gone(self) -> None:
         """Count members anew, without those who were terminated. Cost: linear in all slots."""

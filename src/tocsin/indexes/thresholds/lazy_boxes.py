@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.thresholds.lazy_boxes_kernels import (
     GRID,
     BoxColumns,
+    LookRoom,
     find_due,
     fit_groups,
+    list_places,
     look_at_groups,
 )
 from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
+    CHUNK,
     GRIDDED,
     GROUP,
     IN_CELLS,
@@ -22,19 +25,24 @@ from tocsin.indexes.thresholds.lazy_columns import (
     NOWHERE,
     LogColumns,
     SlotColumns,
-    are_there,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
-from tocsin.indexes.thresholds.lazy_sweep_kernels import Sweep, rank_bounds, sweep_boxes
+from tocsin.indexes.thresholds.lazy_sweep_kernels import (
+    Sweep,
+    order_spread,
+    rank_bounds,
+    sweep_boxes,
+    sweep_room,
+)
 
 #: Groups that small registrations fill in the order of arrival, before they are sorted into tight ones.
 OPEN_GROUPS = 16
 #: So many places for each member, and they are given up.
 SPARSE = 4
 #: What a member and an event cost in a sweep, if an event of the log costs a group that is looked at 1.
-SWEEP_MEMBER = 50
-SWEEP_EVENT = 40
+SWEEP_MEMBER = 15
+SWEEP_EVENT = 15
 #: Members whose bounds are looked at to choose the grid.
 SAMPLE = 4096
 
@@ -177,11 +185,8 @@ class Boxes:
 
     def _places_of(self, groups: np.ndarray, slots: SlotColumns) -> Ints:
         """Where the members of these groups are: at the places that their slots know."""
-        places = _all_places_of(groups)
-        places = places[self.columns.slot[places] >= 0]
-        own_slots = self.columns.slot[places]
-        is_there: Bools = are_there(slots, own_slots) & (slots.place[own_slots] == places)
-        return places[is_there]
+        places = np.empty(len(groups) * GROUP, np.int32)
+        return places[: list_places(self.columns, slots, groups.astype(np.int32), places)]
 
     def _members_at(self, groups: np.ndarray, slots: SlotColumns) -> Members:
         columns, places = self.columns, self._places_of(groups, slots)
@@ -196,8 +201,10 @@ class Boxes:
         batch: LogColumns | None = None,
     ) -> None:
         batch = batch or self._no_batch
+        n_new = int(log.state[LENGTH] - log.state[BATCH])
+        room = _look_room(len(log.values), n_new, max(CHUNK, n_new, len(batch.weights)))
         report.fill(
-            lambda begin, rows: look_at_groups(self.columns, slots, log, batch, groups, begin, rows),
+            lambda begin, rows: look_at_groups(self.columns, slots, log, batch, groups, begin, room, rows),
             len(groups),
         )
 
@@ -213,7 +220,7 @@ class Boxes:
         if len(columns.bound) != 4 or not is_faster:
             return
         places = self._places_of(groups, slots)
-        orders = [np.argsort(log.values[axis, :length]) for axis in range(2)]
+        orders = [_order(log.values[axis, :length]) for axis in range(2)]
         ranks = np.empty(length, np.int32)
         ranks[orders[1]] = np.arange(length, dtype=np.int32)
         bounds = np.empty((4, len(places)), np.int32)
@@ -222,8 +229,9 @@ class Boxes:
                 rank_bounds(
                     log.values[axis, orders[axis]], lows, highs, bounds[2 * axis], bounds[2 * axis + 1]
                 )
-        held = np.empty(len(places), np.int64)
-        sweep_boxes(Sweep(ranks[orders[0]], log.weights[orders[0]], *bounds), held)
+        held = np.zeros(len(places), np.int64)
+        sweep = Sweep(ranks[orders[0]], log.weights[orders[0]], *bounds)
+        sweep_boxes(sweep, sweep_room(length, len(places)), held)
         self._behind += SWEEP_MEMBER * GROUP * len(groups) + SWEEP_EVENT * length
         columns.need[places] -= held - columns.held[places]
         columns.held[places] = held
@@ -348,3 +356,29 @@ def _free_columns(axes: int, groups: int) -> BoxColumns:
         grid_weights=np.zeros((GRID, GRID), np.int64),
         grid_sums=np.zeros((GRID + 1, GRID + 1), np.int64),
     )
+
+
+def _look_room(axes: int, n_new: int, n_events: int) -> LookRoom:
+    """Room for looks at logs of so many axes, new events, and events at a time. Cost: constant."""
+    return LookRoom(
+        events=np.empty(n_events, np.int32),
+        singles=np.empty(n_events, np.int32),
+        single_sides=np.empty(n_events, np.int32),
+        near_values=np.empty((axes, n_new)),
+        near_weights=np.empty(n_new, np.int64),
+        core=np.empty(2 * axes),
+        bound=np.empty(2 * axes),
+        is_inside=np.empty(GROUP, np.bool_),
+        gains=np.zeros((2 * axes, GROUP + 1), np.int64),
+        sums=np.empty(GROUP, np.int64),
+    )
+
+
+def _order(values: Floats) -> np.ndarray:
+    """The order of the values. Cost: linear where they are spread evenly, else n log n."""
+    floor, half_length = float(values.min()), float(values.max()) / 2 - float(values.min()) / 2
+    if 0 < half_length < np.inf:
+        order = np.empty(len(values), np.int32)
+        if order_spread(values, floor, len(values) / 2 / half_length, order):
+            return order
+    return np.argsort(values)

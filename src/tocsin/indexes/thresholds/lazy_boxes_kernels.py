@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
     BLOCK,
@@ -86,7 +86,35 @@ class BoxColumns(NamedTuple):
     grid_sums: Longs
 
 
-@kernel
+class LookRoom(NamedTuple):
+    """Room that looks work in."""
+
+    #: int32 (events,): events that matter, and those outside of some members on one side only, with the side.
+    events: Ints
+    singles: Ints
+    single_sides: Ints
+    #: float64 (axes, events): where the events of the batch are that matter, and their weights.
+    near_values: Floats
+    near_weights: Longs
+    #: float64 (sides,): of a group, its core; of a member, its bound.
+    core: Floats
+    bound: Floats
+    #: bool (GROUP,): which members hold an event.
+    is_inside: Bools
+    #: int64 (sides, GROUP + 1): weight that the first so many hold in the order of a bound, 0 between looks.
+    gains: Longs
+    #: int64 (GROUP,): weight that each member holds.
+    sums: Longs
+
+
+@lean_kernel
+def clear(values: Longs) -> None:
+    """Set all to 0."""
+    for index in range(values.shape[0]):
+        values[index] = 0
+
+
+@lean_kernel
 def find_grid_cell(edges: Floats, value: float) -> int:
     """Number of edges that are not above `value`, without a branch that could be guessed wrong."""
     cell, step = 0, GRID // 2
@@ -96,7 +124,7 @@ def find_grid_cell(edges: Floats, value: float) -> int:
     return cell
 
 
-@kernel
+@lean_kernel
 def fill_grid(boxes: BoxColumns, log: LogColumns) -> None:
     """Take the events that are new in the log into the grid."""
     length = log.state[LENGTH]
@@ -115,7 +143,7 @@ def fill_grid(boxes: BoxColumns, log: LogColumns) -> None:
             sums[column + 1, row + 1] = sums[column, row + 1] + total
 
 
-@kernel
+@lean_kernel
 def grid_weight(boxes: BoxColumns, group: int) -> int:
     """Weight in the grid cells that the group's cover meets."""
     cells, sums = boxes.cover_cells, boxes.grid_sums
@@ -123,20 +151,20 @@ def grid_weight(boxes: BoxColumns, group: int) -> int:
     return int(sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom])
 
 
-@kernel
+@lean_kernel
 def add_saturated(one: int, other: int) -> int:
     """The sum of two that are not negative, or the largest int64."""
     return one + other if one <= LARGEST - other else LARGEST
 
 
-@kernel
+@lean_kernel
 def set_due(boxes: BoxColumns, group: int, clock: int, missing: int) -> None:
     """The group is due when the clock has gone on by what is missing."""
     boxes.due[group] = add_saturated(clock, missing)
     boxes.ripe[group] = add_saturated(clock, missing >> 1)
 
 
-@kernel
+@lean_kernel
 def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints) -> int:
     """List the groups in which some member may have matured; how many they are."""
     fill_grid(boxes, log)
@@ -161,7 +189,7 @@ def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints
     return n_due
 
 
-@kernel
+@lean_kernel
 def fit_group(boxes: BoxColumns, group: int) -> None:
     """Set the group's cover and core to its members'."""
     first, last = group * GROUP, (group + 1) * GROUP
@@ -174,7 +202,7 @@ def fit_group(boxes: BoxColumns, group: int) -> None:
         boxes.cover[side, group], boxes.core[side, group] = cover, core
 
 
-@kernel
+@lean_kernel
 def find_cover_cells(boxes: BoxColumns, group: int) -> None:
     """Find the grid cells that the group's cover meets."""
     for axis in range(2):
@@ -185,7 +213,7 @@ def find_cover_cells(boxes: BoxColumns, group: int) -> None:
         boxes.cover_cells[2 * axis, group], boxes.cover_cells[2 * axis + 1, group] = first, last
 
 
-@kernel
+@lean_kernel
 def is_member(boxes: BoxColumns, slots: SlotColumns, place: int) -> bool:
     """Whether somebody is at this place; who has left it is removed."""
     slot = boxes.slot[place]
@@ -196,7 +224,21 @@ def is_member(boxes: BoxColumns, slots: SlotColumns, place: int) -> bool:
     return False
 
 
-@kernel
+@lean_kernel
+def list_places(boxes: BoxColumns, slots: SlotColumns, groups: Ints, out_places: Ints) -> int:
+    """List the places of these groups where somebody is; how many they are."""
+    own_slots, is_there, slot_places = boxes.slot, slots.is_there, slots.place
+    count = 0
+    for index in range(groups.shape[0]):
+        first = groups[index] * GROUP
+        for place in range(first, first + GROUP):
+            slot = own_slots[place]
+            out_places[count] = place
+            count += slot >= 0 and is_set(is_there, slot) and slot_places[slot] == place
+    return count
+
+
+@lean_kernel
 def rest_group(boxes: BoxColumns, slots: SlotColumns, log: LogColumns, group: int) -> None:
     """The members have been held against the whole log: work out when to look again."""
     slack = LARGEST
@@ -210,7 +252,7 @@ def rest_group(boxes: BoxColumns, slots: SlotColumns, log: LogColumns, group: in
     set_due(boxes, group, log.state[CLOCK], slack)
 
 
-@kernel
+@lean_kernel
 def fit_groups(
     boxes: BoxColumns, slots: SlotColumns, log: LogColumns, first: int, last: int, has_new: bool
 ) -> None:
@@ -226,7 +268,7 @@ def fit_groups(
         rest_group(boxes, slots, log, group)
 
 
-@kernel
+@lean_kernel
 def gather_events(
     boxes: BoxColumns, log: LogColumns, group: int, begin: int, end: int, since: int, out_events: Ints
 ) -> int:
@@ -251,7 +293,7 @@ def gather_events(
     return count
 
 
-@kernel
+@lean_kernel
 def count_below(values: Floats, value: float) -> int:
     """How many of a block's ascending values are below `value`."""
     count, step = 0, BLOCK >> 1
@@ -261,7 +303,7 @@ def count_below(values: Floats, value: float) -> int:
     return count + int(values[count] < value)
 
 
-@kernel
+@lean_kernel
 def count_up_to(values: Floats, value: float) -> int:
     """How many of a block's ascending values are not above `value`."""
     count, step = 0, BLOCK >> 1
@@ -271,7 +313,7 @@ def count_up_to(values: Floats, value: float) -> int:
     return count + int(values[count] <= value)
 
 
-@kernel
+@lean_kernel
 def gather_blocks(
     boxes: BoxColumns, log: LogColumns, group: int, begin: int, end: int, out_events: Ints
 ) -> tuple[int, int]:
@@ -308,7 +350,7 @@ def gather_blocks(
     return count, in_core
 
 
-@kernel
+@lean_kernel
 def count_members(bounds: Floats, side: int, value: float) -> int:
     """How many members of a group have a bound on this side that is not above `value`."""
     # Unsigned, because then the compiler need not think of counting from the end.
@@ -320,20 +362,20 @@ def count_members(bounds: Floats, side: int, value: float) -> int:
     return int(np.int64(place - first)) + int(bounds[place] <= value)
 
 
-@kernel
-def count_events(
-    boxes: BoxColumns, log: LogColumns, group: int, events: Ints, gains: Longs, sums: Longs
-) -> int:
-    """Add up the weight of these events for the members of the group that hold them.
+@lean_kernel
+def count_events(boxes: BoxColumns, log: LogColumns, group: int, room: LookRoom, n_events: int) -> int:
+    """Add up the weight of the first of the room's events for the members of the group that hold them.
 
     What counts for all of them is returned; what counts for the first so many in the order of a bound
-    goes to `gains` (sides, GROUP + 1), and anything else directly to `sums`. `events` is overwritten.
+    goes to `gains`, and anything else directly to `sums`. The events are overwritten.
     """
     values, weights = log.values, log.weights
-    core = boxes.core[:, group].copy()
+    events, singles, single_sides, core = room.events, room.singles, room.single_sides, room.core
+    gains, sums, is_inside = room.gains, room.sums, room.is_inside
     bounds, ranks = boxes.sorted_bounds[group], boxes.bound_ranks[group]
-    n_axes, n_events = values.shape[0], events.shape[0]
-    singles, single_sides = np.empty(n_events, np.int32), np.empty(n_events, np.int32)
+    n_axes = values.shape[0]
+    for side in range(2 * n_axes):
+        core[side] = boxes.core[side, group]
     in_core, n_single, n_several = 0, 0, 0
     # An event is in the core, or outside of some member on one side or several. To tell them apart first,
     # without a branch, is faster than to go on with each at once.
@@ -355,9 +397,10 @@ def count_events(
         value = values[side >> 1, event]
         value = -value if side & 1 else value
         gains[side, count_members(bounds, int(np.int64(side)), value)] += weights[event]
-    is_inside = np.empty(GROUP, np.bool_)
-    for event in events[:n_several]:
-        is_inside[:] = True
+    for index in range(n_several):
+        event = events[index]
+        for member in range(GROUP):
+            is_inside[member] = True
         for side in range(2 * n_axes):
             value = values[side >> 1, event] if side & 1 == 0 else -values[side >> 1, event]
             if value < core[side]:
@@ -372,10 +415,12 @@ def count_events(
     return in_core
 
 
-@kernel
-def spread_gains(boxes: BoxColumns, group: int, in_core: int, gains: Longs, sums: Longs) -> None:
+@lean_kernel
+def spread_gains(boxes: BoxColumns, group: int, in_core: int, room: LookRoom) -> None:
     """Give each member its share of what `count_events` found, and clear `gains`."""
-    sums += in_core
+    gains, sums = room.gains, room.sums
+    for member in range(GROUP):
+        sums[member] += in_core
     for side in range(gains.shape[0]):
         of_side = gains[side]
         ranks = boxes.bound_ranks[group, side * GROUP : (side + 1) * GROUP]
@@ -384,28 +429,28 @@ def spread_gains(boxes: BoxColumns, group: int, in_core: int, gains: Longs, sums
         # The member of a rank gains from all events that more members hold than have a smaller rank.
         for member in range(GROUP):
             sums[member] += of_side[np.int64(ranks[member]) + 1]
-    gains[:] = 0
+        clear(of_side)
 
 
-@kernel
+@lean_kernel
 def walk_events(
     boxes: BoxColumns,
     slots: SlotColumns,
     log: LogColumns,
     place: int,
-    events: Ints,
+    room: LookRoom,
     n_events: int,
-    values: Floats,
-    weights: Longs,
     out: Maturities,
 ) -> None:
-    """Count the first events one after the other into one member, reporting each time it matures.
+    """Count the first of the room's events one by one into one member, reporting each time it matures.
 
-    Their `values` (axes, events) and `weights` come along, so that what lies before is summed quickly.
+    Where they are and what they weigh lies side by side, so that what comes before is summed quickly.
     """
     slot = boxes.slot[place]
     goal, need = max(slots.tau[slot], 1), boxes.need[place]
-    bound = boxes.bound[:, place].copy()
+    events, values, weights, bound = room.events, room.near_values, room.near_weights, room.bound
+    for side in range(bound.shape[0]):
+        bound[side] = boxes.bound[side, place]
     low, high, low_2, high_2 = bound[0], -bound[1], bound[2], -bound[3]
     n_axes = values.shape[0]
     begin = 0
@@ -447,12 +492,11 @@ def walk_events(
     boxes.need[place] = need
 
 
-@kernel
-def catch_up(
-    boxes: BoxColumns, log: LogColumns, group: int, end: int, events: Ints, gains: Longs, sums: Longs
-) -> None:
+@lean_kernel
+def catch_up(boxes: BoxColumns, log: LogColumns, group: int, end: int, room: LookRoom) -> None:
     """Hold the group against the log up to the event `end`, where nobody has matured yet."""
-    sums[:] = 0
+    sums = room.sums
+    clear(sums)
     in_core = 0
     since = boxes.since[group]
     while since < end:
@@ -462,13 +506,13 @@ def catch_up(
             begin = since // CHUNK * CHUNK
             after = begin + CHUNK
         if since == begin and since < log.state[SORTED]:
-            n_events, weight = gather_blocks(boxes, log, group, begin, after, events)
+            n_events, weight = gather_blocks(boxes, log, group, begin, after, room.events)
             in_core += weight
         else:
-            n_events = gather_events(boxes, log, group, begin, after, since, events)
-        in_core += count_events(boxes, log, group, events[:n_events], gains, sums)
+            n_events = gather_events(boxes, log, group, begin, after, since, room.events)
+        in_core += count_events(boxes, log, group, room, n_events)
         since = after
-    spread_gains(boxes, group, in_core, gains, sums)
+    spread_gains(boxes, group, in_core, room)
     boxes.since[group] = since
     for member in range(GROUP):
         boxes.held[group * GROUP + member] += sums[member]
@@ -476,7 +520,7 @@ def catch_up(
             boxes.need[group * GROUP + member] -= sums[member]
 
 
-@kernel
+@lean_kernel
 def look_at_groups(
     boxes: BoxColumns,
     slots: SlotColumns,
@@ -484,6 +528,7 @@ def look_at_groups(
     batch: LogColumns,
     groups: Ints,
     begin: int,
+    room: LookRoom,
     out: Maturities,
 ) -> int:
     """Hold the groups from `begin` on against the log; the first of them that found `out` too full.
@@ -492,26 +537,22 @@ def look_at_groups(
     """
     fill_grid(boxes, log)
     length, batch_begin = log.state[LENGTH], log.state[BATCH]
-    n_new, n_sorted = length - batch_begin, batch.weights.shape[0]
-    events = np.empty(max(CHUNK, n_new, n_sorted), np.int32)
-    gains = np.zeros((boxes.bound.shape[0], GROUP + 1), np.int64)
-    sums = np.empty(GROUP, np.int64)
-    near_values = np.empty((log.values.shape[0], n_new))
-    near_weights = np.empty(n_new, np.int64)
+    n_sorted = batch.weights.shape[0]
+    events, sums, near_values, near_weights = room.events, room.sums, room.near_values, room.near_weights
     for index in range(begin, groups.shape[0]):
         group = int(np.int64(groups[index]))
         if boxes.since[group] < batch_begin:
-            catch_up(boxes, log, group, batch_begin, events, gains, sums)
+            catch_up(boxes, log, group, batch_begin, room)
         since = boxes.since[group]
         if since < length:
-            sums[:] = 0
+            clear(sums)
             if n_sorted > 0 and since == batch_begin:
                 n_events, in_core = gather_blocks(boxes, batch, group, 0, n_sorted, events)
-                in_core += count_events(boxes, batch, group, events[:n_events], gains, sums)
+                in_core += count_events(boxes, batch, group, room, n_events)
             else:
                 n_events = gather_events(boxes, log, group, since, length, 0, events)
-                in_core = count_events(boxes, log, group, events[:n_events], gains, sums)
-            spread_gains(boxes, group, in_core, gains, sums)
+                in_core = count_events(boxes, log, group, room, n_events)
+            spread_gains(boxes, group, in_core, room)
             n_rows = 0
             for member in range(GROUP):
                 place = group * GROUP + member
@@ -534,17 +575,7 @@ def look_at_groups(
                 if boxes.slot[place] < 0:
                     continue
                 if sums[member] >= boxes.need[place]:
-                    walk_events(
-                        boxes,
-                        slots,
-                        log,
-                        place,
-                        events,
-                        n_near,
-                        near_values,
-                        near_weights,
-                        out,
-                    )
+                    walk_events(boxes, slots, log, place, room, n_near, out)
                 else:
                     boxes.need[place] -= sums[member]
         rest_group(boxes, slots, log, group)

@@ -14,9 +14,10 @@ help: ## show this list
 demo: .venv/with-demo ## a year of flights through thousands of standing queries, and a picture of it
 	$(BIN)/python -m demo
 
+# Two at a time: some machines have no more cores, and every one of them compiles the kernels it needs.
 test: .venv/with-dev ## all tests; those of the kernels once more without the compiler
-	$(BIN)/pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/indexes
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 --dist loadfile tests/indexes
 
 soak: .venv/with-dev ## a job on Spark through twenty kills
 	$(BIN)/pytest -m soak tests/pipeline

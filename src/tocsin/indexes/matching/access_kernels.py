@@ -48,7 +48,7 @@ from tocsin.indexes.matching.common_kernels import (
     passes_test,
     read_prefix,
 )
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Places in `Matches.progress`: the first visit of the events in hand that is not yet done; runs written.
@@ -67,7 +67,7 @@ ODD_FOURS = 0x0F0F0F0F0F0F0F0F
 ONES = 0x0101010101010101
 
 
-@kernel
+@lean_kernel
 def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, visits: Visits) -> None:
     """Write the codes of an event's values, and what bounds its weights."""
     value = bounds.value
@@ -105,7 +105,7 @@ def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, 
     visits.absent[event] = ~present
 
 
-@kernel
+@lean_kernel
 def find_visits(
     part: AccessColumns, events: EventColumns, begin: Whole, end: int, kind: int, visits: Visits
 ) -> tuple[Whole, Whole]:
@@ -132,7 +132,7 @@ def find_visits(
     return event, n_visits
 
 
-@kernel
+@lean_kernel
 def order_visits(by_reach: Ints, n_visits: Whole, visits: Visits) -> None:
     """Order visits by block, the greatest reach first, and those of a block by event."""
     first, found, events, blocks = visits.first, visits.found, visits.event, visits.block
@@ -148,7 +148,7 @@ def order_visits(by_reach: Ints, n_visits: Whole, visits: Visits) -> None:
         first[place] += 1
 
 
-@kernel
+@lean_kernel
 def count_bits(word: np.uint64) -> np.uint64:
     """How many bits of a word are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(ODD_BITS))
@@ -157,7 +157,7 @@ def count_bits(word: np.uint64) -> np.uint64:
     return (word * np.uint64(ONES)) >> np.uint64(56)
 
 
-@kernel
+@lean_kernel
 def passes_tests(
     tests: Tests, record: np.uint64, predicate: Longs, events: EventColumns, visits: Visits
 ) -> bool:
@@ -174,7 +174,7 @@ def passes_tests(
     return True
 
 
-@kernel
+@lean_kernel
 def make_visits(
     part: AccessColumns,
     events: EventColumns,
@@ -295,7 +295,7 @@ def make_visits(
     return end
 
 
-@kernel
+@lean_kernel
 def match_events(
     part: AccessColumns,
     events: EventColumns,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_names
 
 Records: TypeAlias = NDArray[np.void]
@@ -127,7 +127,7 @@ class Best(NamedTuple):
     size: Longs
 
 
-@kernel
+@lean_kernel
 def read_prefix(heap: Bytes, start: Whole, length: Whole) -> float:
     """The first bytes of a text as a number, padded with zeros: texts in order have numbers in order."""
     code = np.int64(0)
@@ -138,21 +138,21 @@ def read_prefix(heap: Bytes, start: Whole, length: Whole) -> float:
     return float(code)
 
 
-@kernel
+@lean_kernel
 def read_prefixes(heap: Bytes, starts: Longs, lengths: Ints, out_prefixes: Floats) -> None:
     """The first bytes of each text as a number."""
     for text in range(starts.shape[0]):
         out_prefixes[text] = read_prefix(heap, starts[text], np.int64(lengths[text]))
 
 
-@kernel
+@lean_kernel
 def compare_operand(value: Value, operands: Records, heap: Bytes, operand: Whole) -> int:
     """-1, 0 or 1 as the event's text comes before, is, or comes after the operand's."""
     start, length = operands[operand]["start"], operands[operand]["length"]
     return compare_bytes(value.heap, value.text_start, value.text_length, heap, start, length)
 
 
-@kernel
+@lean_kernel
 def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> bool:
     """Whether an event's value within the bounds of a predicate also satisfies its test."""
     kind, first, count = np.int64(test["kind"]), np.int64(test["start"]), np.int64(test["count"])
@@ -184,7 +184,7 @@ def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> 
     return order >= 0 and compare_operand(value, operands, heap, first + 1) <= 0
 
 
-@kernel
+@lean_kernel
 def add_term(score: float, term: float, number: Whole, kind: Whole) -> float:
     """The score of one predicate more: its weight times the event's is the term, and `number` were before.
 
@@ -199,7 +199,7 @@ def add_term(score: float, term: float, number: Whole, kind: Whole) -> float:
     return max(score, term) if kind == MAX else min(score, term)
 
 
-@kernel
+@lean_kernel
 def ranks_before(score: float, slot: Whole, other_score: float, other: Whole, ids: IdOrder) -> bool:
     """Whether the first match is better: a higher score, or the same and a smaller id."""
     if score != other_score:
@@ -208,7 +208,7 @@ def ranks_before(score: float, slot: Whole, other_score: float, other: Whole, id
     return compare_names(ids.heap, ids.starts, ids.lengths, name, other_name) < 0
 
 
-@kernel
+@lean_kernel
 def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
     """Move the root of a heap down to where no child is worse."""
     place = 0
@@ -226,7 +226,7 @@ def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
         place = worst
 
 
-@kernel
+@lean_kernel
 def offer_match(best: Best, event: Whole, slot: Whole, score: float, ids: IdOrder) -> None:
     """Keep a match if it is among the best of its event so far."""
     scores, slots = best.score[event], best.slot[event]
@@ -248,7 +248,7 @@ def offer_match(best: Best, event: Whole, slot: Whole, score: float, ids: IdOrde
         place = parent
 
 
-@kernel
+@lean_kernel
 def report_best(best: Best, event: int, step: Whole, ids: IdOrder, out: Matches) -> None:
     """Empty an event's heap into the report, the worst first into the last place."""
     scores, slots = best.score[event], best.slot[event]
@@ -267,7 +267,7 @@ def report_best(best: Best, event: int, step: Whole, ids: IdOrder, out: Matches)
     best.size[event] = 0
 
 
-@kernel
+@lean_kernel
 def count_below(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
     """How many of the sorted bounds are below a value."""
     first, length = begin, end - begin
@@ -281,7 +281,7 @@ def count_below(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole
     return first - begin
 
 
-@kernel
+@lean_kernel
 def count_at_most(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
     """How many of the sorted bounds are not above a value."""
     first, length = begin, end - begin

@@ -15,6 +15,11 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 _shared = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", _shared, max_examples=100)
-settings.register_profile("interpreted", _shared, max_examples=20)
+settings.register_profile("interpreted", _shared, max_examples=10)
 settings.register_profile("thorough", _shared, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("interpreted" if INTERPRETED else "ci"))
+
+
+def examples(count: int) -> int:
+    """How many examples to try where the profile's number is not right: fewer of plain Python's."""
+    return max(count // 6, 3) if INTERPRETED else count

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import examples
 from tests.indexes.workloads import BY_RANK, SLOTS, WORKLOADS, Change, RowWorkload, Source, Workload
 from tests.test_signatures import signatures
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, Arrays, ChangeSet, Ints
@@ -27,7 +28,7 @@ SMALL = 2
 ROUNDS = 50
 
 every_index = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS.keys())
-scripts = settings(max_examples=8)
+scripts = settings(max_examples=examples(8))
 randoms = st.randoms(use_true_random=False)
 
 
@@ -236,7 +237,7 @@ def test_inputs_stay_untouched(workload: Workload, random: Random) -> None:
 
 @every_index
 @given(random=randoms)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_inputs_may_be_read_only_and_strided(workload: Workload, random: Random) -> None:
     script = draw_script(workload, random, workload.source(), set())
     plain, frozen = Player(workload, workload.make(SMALL)), Player(workload, workload.make(SMALL))

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.conftest import examples
 from tests.oracles.matching import Match, Matching, Predicate
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
@@ -154,7 +155,7 @@ class MatchMachine(RuleBasedStateMachine):
         assert f" of {len(self.oracle.by_slot)} conjunctions" in self.index.explain()
 
 
-MatchMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=15)
+MatchMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=15)
 TestMatching = MatchMachine.TestCase
 
 
@@ -252,7 +253,7 @@ def entries(events: Events) -> list[dict[str, tuple[Any, ...]]]:
     ),
     st.integers(0, 6),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_rows_and_columns_are_read_alike(rows: list[dict[str, Any]], cut: int) -> None:
     types = {"number": pa.float64(), "whole": pa.int32(), "text": pa.string(), "flag": pa.bool_()}
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()})
@@ -276,7 +277,7 @@ def test_times_are_microseconds_and_decimals_are_rounded_once() -> None:
 @given(
     st.lists(st.one_of(st.none(), st.integers(-(10**30), 10**30), st.integers(-999, 999))), st.integers(0, 25)
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_decimals_become_the_nearest_doubles(wholes: list[int | None], scale: int) -> None:
     texts = [None if whole is None else f"{whole}e-{scale}" for whole in wholes]
     decimals = [None if text is None else Decimal(text) for text in texts]

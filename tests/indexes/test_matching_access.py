@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_matching import (
     NAN,
     OPERANDS,
@@ -52,7 +52,7 @@ class AccessMachine(MatchMachine):
         return AccessIndex(capacity=2, tail=2, score=self.score)
 
 
-AccessMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=15)
+AccessMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15)
 TestAccess = AccessMachine.TestCase
 
 
@@ -135,7 +135,7 @@ def test_every_operator_on_every_value(kind: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_many_alike_share_columns_and_sieves(data: st.DataObject) -> None:
     """Blocks with columns, with rare keys and with keys asked for twice."""
     count = data.draw(st.integers(20, 60))

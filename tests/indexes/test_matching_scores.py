@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
+from tests.conftest import examples
 from tests.indexes.test_matching import MatchMachine
 from tests.indexes.test_matching_access import AccessMachine
 from tests.oracles.matching import score_of
@@ -30,7 +31,7 @@ class ListMachine(MatchMachine):
 @pytest.mark.parametrize("machine", [MatchMachine, AccessMachine, TreeMachine, ListMachine])
 def test_scores_are_those_of_the_oracle(machine: type[MatchMachine], score: str) -> None:
     scored: Any = type(f"{machine.__name__}{score}", (machine,), {"score": score})
-    scored.TestCase.settings = settings(max_examples=12, stateful_step_count=10)
+    scored.TestCase.settings = settings(max_examples=examples(12), stateful_step_count=10)
     scored.TestCase().runTest()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_matching import NAN, OPERANDS, MatchMachine, column_of, id_order, matches, slots_of
 from tests.indexes.test_matching_access import OPERATORS, names_of, same, weighted
 from tests.oracles.matching import Matching
@@ -70,7 +70,7 @@ class RigidMachine(MatchMachine):
 
 
 for machine in (StarMachine, BatchMachine, RigidMachine, CountingMachine, JoiningMachine):
-    machine.TestCase.settings = settings(max_examples=30, stateful_step_count=15)
+    machine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=15)
 TestStar = StarMachine.TestCase
 TestBatch = BatchMachine.TestCase
 TestRigid = RigidMachine.TestCase

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.conftest import examples
 from tocsin.indexes.shared import names_kernels
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.names_kernels import compare_names
@@ -66,12 +67,12 @@ class NamesMachine(RuleBasedStateMachine):
         assert [self.names.text(slot) for slot in expected[:-1]] == texts[:-1]
 
 
-NamesMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
+NamesMachine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)
 TestNames = NamesMachine.TestCase
 
 
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 8), st.integers(1, 12))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_arrow_layout_gives_the_same_slots(values: list[str], cut: int, chunk_bytes: int) -> None:
     plain = pa.array(values, pa.string())
     expected = Names().add(plain)[0].tolist()
@@ -91,7 +92,7 @@ def _size(texts: pa.Array[Any]) -> int:
 
 
 @given(st.lists(TEXTS, min_size=2, unique=True))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_names_compare_by_bytes(values: list[str]) -> None:
     names = Names(capacity=2)
     slots = names.add(pa.array(values))[0].tolist()

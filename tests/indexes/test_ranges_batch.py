@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tocsin
+from tests.conftest import examples
 from tests.indexes.test_ranges_dense import (
     SUBSCRIPTIONS,
     Script,
@@ -92,7 +93,7 @@ def in_steps(script: Script) -> Script:
     return steps
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(scripts(), st.integers(1, 3))
 def test_unicast_tells_the_affected_one_by_one(script: Script, k: int) -> None:
     lo, hi = (np.array(column) for column in zip(*SUBSCRIPTIONS, strict=True))

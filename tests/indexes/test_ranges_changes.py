@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_ranges_machines import (
     SCORES,
     RangesMachine,
@@ -75,14 +75,14 @@ class SwitchMachine(TilesMachine):
         return TopKRange(descending=self.descending, capacity=2, many=4)
 
 
-_settings = settings(max_examples=40 if not INTERPRETED else 8, stateful_step_count=12)
+_settings = settings(max_examples=examples(40), stateful_step_count=12)
 
 TestTiles = TilesMachine.TestCase
 TestTiles.settings = _settings
 TestExtreme = ExtremeMachine.TestCase
 TestExtreme.settings = _settings
 TestSwitch = SwitchMachine.TestCase
-TestSwitch.settings = settings(_settings, max_examples=15 if not INTERPRETED else 4)
+TestSwitch.settings = settings(_settings, max_examples=examples(15))
 
 
 class World:
@@ -138,7 +138,7 @@ class World:
 
 @pytest.mark.parametrize(("k", "log_room", "table_room"), [((3,), 1 << 20, 1 << 20), ((1, 4, 20), 500, 60)])
 @given(seed=st.integers(0, 99))
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_tiles_say_what_the_scan_says(seed: int, k: tuple[int, ...], log_room: int, table_room: int) -> None:
     rows, subscriptions = (40, 60) if INTERPRETED else (300, 900)
     world = World(seed, rows, subscriptions, k)

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import examples
 from tests.indexes.test_ranges_changes import World
 from tests.indexes.test_ranges_machines import read_changes, shown
 from tocsin.indexes.ranges import TopKRange
 
 
 @pytest.mark.parametrize("many", [1, 10**6], ids=["tiles", "scan"])
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 99), descending=st.booleans())
 def test_following_is_applying(many: int, seed: int, descending: bool) -> None:
     world = World(seed, 30, 40, (1, 3))

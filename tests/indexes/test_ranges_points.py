@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tocsin.indexes.contract import Floats, Ints
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.points_kernels import BUCKET, Rectangle
@@ -107,11 +107,11 @@ class PointsMachine(RuleBasedStateMachine):
 
 
 TestPoints = PointsMachine.TestCase
-TestPoints.settings = settings(max_examples=25, stateful_step_count=12)
+TestPoints.settings = settings(max_examples=examples(25), stateful_step_count=12)
 
 
 @given(seed=st.integers(0, 99), size=st.integers(0, 700))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_grids_of_any_size_answer_alike(seed: int, size: int) -> None:
     random = np.random.default_rng(seed)
     corners = np.sort(random.random((size, 2)), axis=1)

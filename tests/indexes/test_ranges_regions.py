@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_ranges_machines import (
     CODES,
     SCORES,
@@ -130,7 +130,7 @@ class DistinctRegionMachine(RegionMachine):
         return oracle.distinct(self.inside(tables, subscription), subscription.bounds)
 
 
-_settings = settings(max_examples=60 if not INTERPRETED else 10, stateful_step_count=12)
+_settings = settings(max_examples=examples(60), stateful_step_count=12)
 
 TestTopKRegion = TopKRegionMachine.TestCase
 TestTopKRegion.settings = _settings
@@ -161,7 +161,7 @@ def test_a_region_holds_what_plain_arithmetic_says(
     infinite=st.sampled_from([None, None, 0, 1, 2, 3, 4]),
     shares=st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5),
 )
-@settings(max_examples=300 if not INTERPRETED else 100)
+@settings(max_examples=examples(300))
 @np.errstate(all="ignore")
 def test_intervals_are_never_wrong(
     kind: str, ends: list[list[float]], infinite: int | None, shares: list[float]

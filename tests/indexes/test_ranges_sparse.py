@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tocsin
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_ranges_dense import (
     SUBSCRIPTIONS,
     Script,
@@ -29,7 +29,7 @@ from tocsin.indexes.ranges.sparse import PaintSparse
 Ranges = list[tuple[float, float]]
 #: Some of the subscriptions that there could be; one may be there twice.
 some_ranges = st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=0, max_size=12)
-a_few = settings(max_examples=60 if not INTERPRETED else 10)
+a_few = settings(max_examples=examples(60))
 
 
 def painter_of(ranges: Ranges, k: int, epsilon: float = 0.0, descending: bool = False) -> PaintSparse:
@@ -127,7 +127,7 @@ def test_epsilon_misses_nobody_and_sends_no_row_ranked_far_below(
 
 
 @given(scripts(max_size=8), some_ranges, st.integers(1, 3))
-@settings(a_few, max_examples=20)
+@settings(a_few, max_examples=examples(20))
 def test_descending_is_ascending_turned_over(script: Script, ranges: Ranges, k: int) -> None:
     one = apply(painter_of(ranges, k), script)
     other = apply(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_ranges_machines import Entry, build_delta, read_changes, shown
 from tests.oracles import ranges as oracle
 from tests.oracles.ranges import Row, Rows
@@ -26,7 +26,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(values=st.lists(finite, min_size=1, max_size=8), taken=st.lists(finite, max_size=3))
-@settings(max_examples=300 if not INTERPRETED else 60)
+@settings(max_examples=examples(300))
 def test_a_sum_of_few_limbs_is_rounded_once(values: list[float], taken: list[float]) -> None:
     everything = np.array(values + taken)
     first, end = limbs_of(everything)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_ranges_machines import AggregateMachine, DistinctMachine, JoinMachine, TopKMachine
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopKScan
@@ -39,7 +39,7 @@ class JoinTreeMachine(JoinMachine):
         return RangeJoin(left, right, capacity=2, trees=TINY)
 
 
-_settings = settings(max_examples=40 if not INTERPRETED else 8, stateful_step_count=12)
+_settings = settings(max_examples=examples(40), stateful_step_count=12)
 
 TestTopKTree = TopKTreeMachine.TestCase
 TestTopKTree.settings = _settings
@@ -74,7 +74,7 @@ def found_in(bounds: Bounds, rows: Floats) -> list[int]:
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 @given(seed=st.integers(0, 999))
-@settings(max_examples=10 if not INTERPRETED else 3)
+@settings(max_examples=examples(10))
 def test_the_tree_finds_the_boxes_that_hold_a_row(seed: int, width: int) -> None:
     random = np.random.default_rng(seed)
     bounds = Bounds(width, 2, trees=Trees(many=4, leaf=2, tail=20))
@@ -105,7 +105,7 @@ def test_the_tree_finds_the_boxes_that_hold_a_row(seed: int, width: int) -> None
 
 
 @given(seed=st.integers(0, 999))
-@settings(max_examples=10 if not INTERPRETED else 3)
+@settings(max_examples=examples(10))
 def test_a_bound_may_move(seed: int) -> None:
     random = np.random.default_rng(seed)
     count = 100

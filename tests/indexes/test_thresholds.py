@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import examples
 from tests.oracles.thresholds import Thresholds
 from tocsin.indexes.contract import MATURE, VALUE, ChangeSet, Ints
 from tocsin.indexes.thresholds import ThresholdScan, scan_kernels
@@ -127,12 +128,12 @@ class ThresholdMachine(RuleBasedStateMachine):
         assert missing.tolist() == [max(one.tau - one.reached, 0) for one in counting.values()]
 
 
-ThresholdMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=15)
+ThresholdMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15)
 TestThresholds = ThresholdMachine.TestCase
 
 
 @given(st.lists(st.tuples(st.lists(VALUES, min_size=1, max_size=1), WEIGHTS), max_size=12))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_more_subscriptions_than_a_block(events: list[Event]) -> None:
     count = scan_kernels.BLOCK + 3
     index, oracle = ThresholdScan(1, 1, capacity=2), Thresholds(1)

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.conftest import INTERPRETED
+from tests.conftest import INTERPRETED, examples
 from tests.oracles.thresholds import Thresholds
 from tests.test_signatures import signatures
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Ints
@@ -50,6 +50,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "SHORTEST_LOG", 4)
     monkeypatch.setattr(lazy, "LONGEST_LOG", 5)
+    monkeypatch.setattr(lazy, "MOST_TOGETHER", 2)
     monkeypatch.setattr(lazy_waiting, "MOST_EVENTS", 2)
     monkeypatch.setattr(lazy_waiting, "MOST_MEMBERS", 2)
     monkeypatch.setattr(lazy, "FEWEST_IN_CELLS", 3)
@@ -60,6 +61,8 @@ def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy_boxes, "SWEEP_EVENT", 0)
     monkeypatch.setattr(lazy_cells, "FEWEST", 0)
     monkeypatch.setattr(lazy_cells, "SPARSE", 1)
+    monkeypatch.setattr(lazy_cells, "FEW_TICKS", 64)
+    monkeypatch.setattr(lazy_cells, "LATE", 2)
     monkeypatch.setattr(lazy_boxes, "SPARSE", 1)
     monkeypatch.setattr(lazy_log, "FEWEST_SORTED", 1)
 
@@ -186,8 +189,8 @@ class HastyMachine(LazyMachine):
     hasty = True
 
 
-LazyMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15)
-HastyMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
+LazyMachine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=15)
+HastyMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20)
 TestLazy = LazyMachine.TestCase
 TestHasty = HastyMachine.TestCase
 
@@ -286,6 +289,34 @@ def test_any_batch_size_gives_the_same_maturities(dimensions: int) -> None:
         )
     assert len(answers[0]) > 0
     assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("per_unit", [1.0, 10.0, 100.0])
+def test_values_on_ticks_beside_them_and_far_from_them(
+    per_unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "FEWEST_IN_CELLS", 3)
+    random = np.random.default_rng(5)
+    count = 60
+    ticks = np.sort(random.integers(-20, 20, (count, 2)), axis=1) / per_unit
+    low, high = ticks[:, :1], ticks[:, 1:]
+    low[:5], high[5:10] = -np.inf, np.inf
+    repeat = np.ones(count, np.bool_)
+    columns = {"lo": low, "hi": high, "tau": random.integers(1, 9, count), "repeat": repeat}
+    index, scan = LazyThresholds(1, 1), ThresholdScan(1, 1)
+    for one in (index, scan):
+        one.register(np.arange(count, dtype=np.int32), columns)
+    near = np.arange(-22, 23) / per_unit
+    beside = [near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf), near + 0.4 / per_unit]
+    far = [[-np.inf, np.inf, 1e308, -1e308, 5e-324, -0.0, 2.0**53, np.nan]]
+    values = random.permutation(np.concatenate([*beside, *far]))[:, np.newaxis]
+    for batch in np.array_split(values, 4):
+        weights = random.integers(0, 3, len(batch))
+        assert_same(index.apply(batch, weights), scan.apply(batch, weights))
+        index.check_invariants()
+    slots = np.arange(count, dtype=np.int32)
+    assert_same(index.result(slots), scan.result(slots))
+    assert index.arrays()["low"].tolist() == scan.arrays()["low"].tolist()
 
 
 @pytest.mark.parametrize("scale", [1, 100, 2**20, 10**18])

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.conftest import examples
 from tests.oracles.thresholds import Thresholds
 from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.thresholds import (
@@ -194,7 +195,7 @@ def test_any_order_of_operations(make: Make) -> None:
 
 @every_index
 @given(data=st.data(), dimensions=st.integers(1, 2))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_many_boxes_at_once(make: Make, data: st.DataObject, dimensions: int) -> None:
     numbers: st.SearchStrategy[float] = st.sampled_from([float(number) for number in range(13)])
     box = st.lists(st.tuples(numbers, numbers), min_size=dimensions, max_size=dimensions)

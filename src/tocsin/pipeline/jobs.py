@@ -82,7 +82,7 @@ class SubscriptionSection(_Model):
 class SinkSection(_Model):
     """`[sink]`."""
 
-    format: Literal["parquet", "csv", "json", "kafka", "console"] = "parquet"
+    format: Literal["parquet", "csv", "json", "kafka", "console", "nats"] = "parquet"
     path: str | None = None
     #: where rows go that cannot be used; next to `path` unless said
     rejects: str | None = None
@@ -232,6 +232,8 @@ def _check(job: Job, given: dict[str, Any], lines: Lines, file: str) -> None:
             _check_subscription(subscription, made, ids, where, refuse)
     if job.settings.output == "messages":
         _check_messages(job, refuse)
+    elif job.sink.format == "nats":
+        refuse(("sink", "format"), 'a nats sink sends messages; say output = "messages" under [job]')
     if job.sink.format in FORMATS and job.sink.path is None:
         refuse(("sink",), f"a {job.sink.format} sink needs a path")
 

@@ -173,4 +173,15 @@ def build_sink(spark: SparkSession, job: Job, owner: str, functions: Functions |
         return FunctionSink(job, functions)
     if job.sink.format in FORMATS:
         return FileSink(spark, job, owner)
+    if job.sink.format == "nats":
+        return _nats_sink(job, owner)
     return KafkaSink(spark, job) if job.sink.format == "kafka" else ConsoleSink(job)
+
+
+def _nats_sink(job: Job, owner: str) -> Sink:
+    """The sink to NATS, whose client is an extra of its own."""
+    try:
+        from tocsin.pipeline.nats import NatsSink
+    except ModuleNotFoundError as failure:
+        raise JobError(f"{failure.name} is not installed; pip install 'tocsin[network]'") from None
+    return NatsSink(job, owner)

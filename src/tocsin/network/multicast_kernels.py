@@ -1,0 +1,122 @@
+"""One message to a set of subscriptions through a hierarchy of brokers: each is listed on the way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tocsin.indexes.contract import Ints, Longs
+from tocsin.indexes.shared.jit import kernel
+
+#: Children of one group that a member hands a message to, at most.
+MOST = 2
+
+
+class Hierarchy(NamedTuple):
+    """A tree of brokers, the server at its root. A broker and its children are a group."""
+
+    #: int32 (brokers,): -1 of the root
+    parent: Ints
+    #: int32 (brokers + 1,), int32: children
+    child_start: Ints
+    child: Ints
+    #: int32 (brokers,): brokers such that each comes after its children
+    upwards: Ints
+    #: int32 (brokers, brokers)
+    distance: Ints
+
+
+class Sums(NamedTuple):
+    """Scratch, and sums by event."""
+
+    #: int64 (brokers,): subscriptions to tell at a broker and below it; all 0 between messages
+    below: Longs
+    #: int32 (fan-out + 1,): a group's members, who tells each, how many it tells
+    member: Ints
+    teller: Ints
+    told: Ints
+    #: int64 (fan-out + 1,): subscriptions listed in what reaches a member
+    load: Longs
+    #: int32 (brokers,): messages sent in this event
+    sent: Ints
+    out_hops: Longs
+    out_links: Longs
+    #: int64 (events,): subscriptions listed, hop by hop, and hop and link by link
+    out_listed: Longs
+    out_listed_links: Longs
+    out_stress: Longs
+
+
+@kernel
+def join_group(tree: Hierarchy, sums: Sums, n_members: int) -> None:
+    """A tree over a group: the member that is nearest to one inside joins next; order is that of joining.
+
+    Member 0 is the broker above. Nobody tells more than MOST.
+    """
+    sums.told[:n_members] = 0
+    for n_joined in range(1, n_members):
+        best = -1
+        best_teller = -1
+        for outside in range(n_joined, n_members):
+            for inside in range(n_joined):
+                if sums.told[inside] >= MOST:
+                    continue
+                hops = tree.distance[sums.member[inside], sums.member[outside]]
+                if best < 0 or hops < tree.distance[sums.member[best_teller], sums.member[best]]:
+                    best = outside
+                    best_teller = inside
+        sums.member[n_joined], sums.member[best] = sums.member[best], sums.member[n_joined]
+        sums.teller[n_joined] = best_teller
+        sums.told[best_teller] += 1
+
+
+@kernel
+def send_group(tree: Hierarchy, sums: Sums, broker: int, event: int) -> None:
+    """From a broker to those of its children that have subscriptions to tell."""
+    sums.member[0] = broker
+    n_members = 1
+    for place in range(tree.child_start[broker], tree.child_start[broker + 1]):
+        if sums.below[tree.child[place]]:
+            sums.member[n_members] = tree.child[place]
+            n_members += 1
+    join_group(tree, sums, n_members)
+    for place in range(n_members):
+        sums.load[place] = sums.below[sums.member[place]]
+    for place in range(n_members - 1, 0, -1):
+        teller = sums.teller[place]
+        if teller:
+            sums.load[teller] += sums.load[place]
+        sender = sums.member[teller]
+        links = tree.distance[sender, sums.member[place]]
+        sums.out_hops[event] += 1
+        sums.out_links[event] += links
+        sums.out_listed[event] += sums.load[place]
+        sums.out_listed_links[event] += sums.load[place] * links
+        sums.sent[sender] += 1
+        sums.out_stress[event] = max(sums.out_stress[event], sums.sent[sender])
+
+
+@kernel
+def send_multicasts(
+    tree: Hierarchy, broker: Ints, message_end: Longs, message_event: Ints, sums: Sums
+) -> None:
+    """Each message to the brokers of its receivers, one entry a receiver, up to `message_end`."""
+    begin = 0
+    last_event = -1
+    for message in range(len(message_end)):
+        event = message_event[message]
+        if event != last_event:
+            sums.sent[:] = 0
+            last_event = event
+        for place in range(begin, message_end[message]):
+            sums.below[broker[place]] += 1
+        if message_end[message] > begin:
+            for place in range(len(tree.upwards)):
+                one = tree.upwards[place]
+                if sums.below[one] and tree.parent[one] >= 0:
+                    sums.below[tree.parent[one]] += sums.below[one]
+            for place in range(len(tree.upwards)):
+                one = tree.upwards[place]
+                if sums.below[one] and tree.child_start[one] < tree.child_start[one + 1]:
+                    send_group(tree, sums, one, event)
+            sums.below[:] = 0
+        begin = message_end[message]

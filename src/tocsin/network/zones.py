@@ -1,0 +1,221 @@
+"""A content-addressable network's map: subscription space cut into zones, more where there are more."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from typing import Any
+
+import numpy as np
+
+from tocsin.errors import StateError
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.network.areas import Areas
+from tocsin.network.zones_kernels import LEAF, Tree, find_zones, list_all_meeting
+
+#: What a map is written as.
+FORMAT = "tocsin zones 1"
+
+
+class Zones:
+    """Boxes that together are all of subscription space, numbered from 0. A map does not change.
+
+    `split` makes the next version: a zone that is split keeps its number for the lower part. A space of d
+    dimensions has 2 d here; one without a range has none, and one zone.
+    """
+
+    def __init__(self, tree: Tree, version: int) -> None:
+        self.tree = tree
+        self.version = version
+        self._stack: Ints = np.empty(len(tree.node_dim), np.int32)
+
+    @classmethod
+    def whole(cls, dimensions: int) -> Zones:
+        """One zone for all ranges of a space with so many dimensions: version 0."""
+        one = np.zeros(1, np.int32)
+        box = np.full((1, 2 * dimensions), np.inf)
+        return cls(Tree(np.full(1, LEAF, np.int32), np.zeros(1), one, one.copy(), -box, box), 0)
+
+    @classmethod
+    def build(cls, points: Floats, count: int) -> Zones:
+        """Up to `count` zones that hold about equally many of the points, as `points_of` gives them."""
+        return cls.whole(points.shape[1] // 2).split(points, count)
+
+    def __len__(self) -> int:
+        return len(self.tree.zone_low)
+
+    @property
+    def dimensions(self) -> int:
+        """Of the ranges; the zones have twice as many."""
+        return int(self.tree.zone_low.shape[1]) // 2
+
+    def split(self, points: Floats, count: int) -> Zones:
+        """The next version: the zone with the most points is cut in two, until there are `count` zones.
+
+        It ends earlier when all points of every zone are equal. Cost: points × log of zones.
+        """
+        growing = _Growing(self)
+        owned = self.find(points)
+        order = np.argsort(owned, kind="stable").astype(np.int32)
+        ends = np.searchsorted(owned[order], np.arange(len(self) + 1))
+        crowds = [(-(ends[zone + 1] - ends[zone]), zone, order[ends[zone] : ends[zone + 1]])
+                  for zone in range(len(self))]  # fmt: skip
+        heapq.heapify(crowds)
+        while crowds and len(growing) < count:
+            _, zone, members = heapq.heappop(crowds)
+            cut = _cut(points, members, growing.next_dim[zone])
+            if cut is None:
+                continue
+            dim, value = cut
+            is_left = points[members, dim] < value
+            parts = {zone: members[is_left], growing.cut(zone, dim, value): members[~is_left]}
+            for part, kept in parts.items():
+                heapq.heappush(crowds, (-len(kept), part, kept))
+        return Zones(growing.tree(), self.version + 1)
+
+    def find(self, points: Floats) -> Ints:
+        """The zone of each point. Cost: the depth of the cuts each."""
+        found = np.empty(len(points), np.int32)
+        find_zones(self.tree, np.ascontiguousarray(points), found)
+        return found
+
+    def meeting(self, areas: Areas) -> tuple[Ints, Longs]:
+        """The zones that each area meets, one after the other, and where each area's end.
+
+        Cost: what is found, and the cuts on the way to it.
+        """
+        found, ends = np.empty(len(self) + len(areas.low), np.int32), np.empty(len(areas.low), np.int64)
+        done = 0
+        while (done := list_all_meeting(self.tree, *areas, done, self._stack, found, ends)) < len(ends):
+            found = np.concatenate((found, np.empty_like(found)))
+        return found[: ends[-1] if len(ends) else 0], ends
+
+    def refines(self, other: Zones) -> bool:
+        """Whether each zone lies within one zone of another map. Cost: a search a zone."""
+        if self.dimensions != other.dimensions:
+            return False
+        return np.array_equal(other.find(self.tree.zone_low), other.find(self.tree.zone_high))
+
+    def neighbours(self) -> list[Ints]:
+        """Of each zone, those that it shares a face with. Cost: the square of the zones."""
+        low, high = self.tree.zone_low, self.tree.zone_high
+        with np.errstate(over="ignore", under="ignore"):
+            after = np.nextafter(high, np.inf)
+        found = []
+        for zone in range(len(self)):
+            overlaps = (low <= high[zone]) & (high >= low[zone])
+            touches = (low == after[zone]) | (after == low[zone])
+            is_near = (overlaps | touches).all(axis=1) & ((~overlaps).sum(axis=1) == 1)
+            found.append(np.flatnonzero(is_near).astype(np.int32))
+        return found
+
+    def to_json(self) -> str:
+        """The map as text. Bounds are written so that they are read back to the bit."""
+        nodes = [
+            column.tolist() for column in (self.tree.node_dim, self.tree.node_left, self.tree.node_right)
+        ]
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "version": self.version,
+                "dimensions": self.dimensions,
+                "nodes": nodes,
+                "cuts": [value.hex() for value in self.tree.node_cut.tolist()],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Zones:
+        """Read a map. Raises StateError."""
+        try:
+            given: dict[str, Any] = json.loads(text)
+            if given["format"] != FORMAT:
+                raise ValueError(given["format"])
+            dims, left, right = (np.array(column, np.int32) for column in given["nodes"])
+            cuts = np.array([float.fromhex(value) for value in given["cuts"]])
+            tree = _with_boxes(dims, cuts, left, right, int(given["dimensions"]))
+            return cls(tree, int(given["version"]))
+        except (KeyError, IndexError, TypeError, ValueError) as failure:
+            raise StateError(f"this is no map of zones: {failure}") from None
+
+    def check_invariants(self) -> None:
+        """Assert that boxes follow from cuts, and that leaves are the zones. For tests."""
+        tree = self.tree
+        leaves = tree.node_left[tree.node_dim == LEAF]
+        assert sorted(leaves.tolist()) == list(range(len(self)))
+        boxes = _with_boxes(tree.node_dim, tree.node_cut, tree.node_left, tree.node_right, self.dimensions)
+        assert np.array_equal(boxes.zone_low, tree.zone_low)
+        assert np.array_equal(boxes.zone_high, tree.zone_high)
+        assert (tree.zone_low <= tree.zone_high).all()
+
+
+class _Growing:
+    """A tree while it is cut: lists, because it grows by one node at a time."""
+
+    def __init__(self, zones: Zones) -> None:
+        tree = zones.tree
+        self._dimensions = zones.dimensions
+        self._dim, self._cut = tree.node_dim.tolist(), tree.node_cut.tolist()
+        self._left, self._right = tree.node_left.tolist(), tree.node_right.tolist()
+        leaves = sorted((zone, node) for node, zone in enumerate(self._left) if self._dim[node] == LEAF)
+        self._node = [node for _, node in leaves]
+        #: the dimension that a zone is cut in next: they take turns
+        self.next_dim = [0] * len(self._node)
+
+    def __len__(self) -> int:
+        return len(self._node)
+
+    def cut(self, zone: int, dim: int, value: float) -> int:
+        """Part a zone: the number of its upper part."""
+        node, new, first = self._node[zone], len(self), len(self._dim)
+        self._dim[node], self._cut[node] = dim, value
+        self._left[node], self._right[node] = first, first + 1
+        for part in (zone, new):
+            self._dim.append(LEAF)
+            self._cut.append(0.0)
+            self._left.append(part)
+            self._right.append(0)
+        self._node[zone] = first
+        self._node.append(first + 1)
+        self.next_dim[zone] = dim + 1
+        self.next_dim.append(dim + 1)
+        return new
+
+    def tree(self) -> Tree:
+        ints = (np.array(column, np.int32) for column in (self._dim, self._left, self._right))
+        dims, left, right = ints
+        return _with_boxes(dims, np.array(self._cut), left, right, self._dimensions)
+
+
+def _cut(points: Floats, members: Ints, first_dim: int) -> tuple[int, float] | None:
+    """Where to part the members about equally, with some on either side; None if they are all one point."""
+    n_dims = points.shape[1]
+    for turn in range(n_dims if len(members) > 1 else 0):
+        dim = (first_dim + turn) % n_dims
+        values = points[members, dim]
+        middle = np.partition(values, len(values) // 2)[len(values) // 2]
+        if (values < middle).any():
+            return dim, float(middle)
+        above = values[values > middle]
+        if len(above):
+            return dim, float(above.min())
+    return None
+
+
+def _with_boxes(dims: Ints, cuts: Floats, left: Ints, right: Ints, dimensions: int) -> Tree:
+    """The tree with each zone's box."""
+    n_zones = int((dims == LEAF).sum())
+    low, high = np.empty((n_zones, 2 * dimensions)), np.empty((n_zones, 2 * dimensions))
+    everything = np.full(2 * dimensions, np.inf)
+    stack = [(0, -everything, everything)]
+    while stack:
+        node, below, above = stack.pop()
+        if dims[node] == LEAF:
+            low[left[node]], high[left[node]] = below, above
+            continue
+        dim, lower, upper = dims[node], above.copy(), below.copy()
+        with np.errstate(over="ignore", under="ignore"):
+            lower[dim] = np.nextafter(cuts[node], -np.inf)
+        upper[dim] = cuts[node]
+        stack += [(int(left[node]), below, lower), (int(right[node]), upper, above)]
+    return Tree(dims, cuts, left, right, low + 0.0, high + 0.0)

@@ -1,0 +1,127 @@
+"""Zones are all of space, each point once; a message reaches each zone that it must, once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.network.naive import Journey, is_told, owners
+from tocsin.engine.messages import SCHEMA
+from tocsin.errors import StateError
+from tocsin.network.areas import Areas, areas_of_table, points_of
+from tocsin.network.brokers import Box, Parcel, brokers_of
+from tocsin.network.zones import Zones
+
+VALUES = [-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 3.0, 1.7976931348623157e308, math.inf]
+value = st.sampled_from(VALUES)
+
+
+@st.composite
+def maps(draw: st.DrawFn) -> Zones:
+    """Zones over one or two dimensions, some split again."""
+    dimensions = draw(st.sampled_from([1, 1, 2]))
+    ranges = st.lists(st.tuples(*[value] * (2 * dimensions)), max_size=20)
+    made = Zones.whole(dimensions)
+    for count in draw(st.lists(st.integers(1, 12), min_size=1, max_size=2)):
+        points = np.array(draw(ranges), np.float64).reshape(-1, 2 * dimensions)
+        made = made.split(points, count)
+    return made
+
+
+@st.composite
+def areas(draw: st.DrawFn, dimensions: int) -> Box:
+    pairs = [sorted((draw(value), draw(value))) for _ in range(2 * dimensions)]
+    return Box(tuple(low for low, _ in pairs), tuple(high for _, high in pairs))
+
+
+def boxes_of(zones: Zones) -> list[Box]:
+    return [broker.box for broker in brokers_of(zones)]
+
+
+@given(maps(), st.data())
+def test_every_point_has_one_owner(zones: Zones, data: st.DataObject) -> None:
+    zones.check_invariants()
+    point = data.draw(st.tuples(*[value] * (2 * zones.dimensions)))
+    assert owners(boxes_of(zones), point) == zones.find(np.array([point])).tolist()
+
+
+@given(maps(), st.data())
+def test_a_message_reaches_each_zone_that_it_meets_once(zones: Zones, data: st.DataObject) -> None:
+    area = data.draw(areas(zones.dimensions))
+    start = data.draw(st.integers(0, len(zones) - 1))
+    found, ends = zones.meeting(Areas(np.array([area.low]), np.array([area.high])))
+    expected = [zone for zone, box in enumerate(boxes_of(zones)) if box.meets(area)]
+    assert sorted(found.tolist()) == expected
+    assert ends.tolist() == [len(expected)]
+    journey = Journey(brokers_of(zones), start, Parcel(area, None))
+    assert sorted(journey.delivered) == expected
+    assert len(journey.sent) == len(expected) - 1
+
+
+@given(maps(), st.data())
+@settings(max_examples=30)
+def test_a_split_keeps_what_it_does_not_cut(zones: Zones, data: st.DataObject) -> None:
+    shape = st.tuples(*[value] * (2 * zones.dimensions))
+    points = np.array(data.draw(st.lists(shape, min_size=1, max_size=20)), np.float64)
+    after = zones.split(points, len(zones) + 2)
+    assert after.version == zones.version + 1
+    assert after.refines(zones)
+    assert zones.refines(after) == (len(after) == len(zones))
+    before_zone, after_zone = zones.find(points), after.find(points)
+    moved = before_zone != after_zone
+    assert (after_zone[moved] >= len(zones)).all(), "who moves, moves to a new zone"
+
+
+@given(maps())
+def test_a_map_is_read_back_to_the_bit(zones: Zones) -> None:
+    again = Zones.from_json(zones.to_json())
+    again.check_invariants()
+    assert again.version == zones.version
+    for mine, theirs in zip(zones.tree, again.tree, strict=True):
+        assert np.asarray(mine).tobytes() == np.asarray(theirs).tobytes()
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', '{"format": "tocsin zones 1"}', "[1]"])
+def test_other_texts_are_no_map(text: str) -> None:
+    with pytest.raises(StateError, match="no map"):
+        Zones.from_json(text)
+
+
+def test_zones_are_where_subscriptions_are() -> None:
+    random = np.random.default_rng(3)
+    lo = random.normal(50, 5, 20_000)
+    points = points_of(lo, lo + random.exponential(3, 20_000))
+    zones = Zones.build(points, 64)
+    held = np.bincount(zones.find(points), minlength=64)
+    assert len(zones) == 64
+    assert held.min() > 20_000 / 64 / 4
+    assert held.max() < 20_000 / 64 * 4
+
+
+def test_equal_points_are_one_zone() -> None:
+    assert len(Zones.build(np.ones((50, 2)), 8)) == 1
+    assert len(Zones.build(np.empty((0, 2)), 8)) == 1
+
+
+def test_a_space_without_a_range_has_one_zone() -> None:
+    zones = Zones.whole(0)
+    assert zones.find(np.empty((3, 0))).tolist() == [0, 0, 0]
+    assert zones.meeting(Areas(np.empty((2, 0)), np.empty((2, 0))))[0].tolist() == [0, 0]
+
+
+@given(st.tuples(value, value), st.tuples(value, value), st.tuples(value, value), st.booleans())
+def test_areas_say_what_messages_say(
+    inner: tuple[float, float], outer: tuple[float, float], range_: tuple[float, float], is_open: bool
+) -> None:
+    (inner_lo, inner_hi), (outer_lo, outer_hi), (lo, hi) = inner, outer, range_
+    row = {name: [bound] for name, bound in (("inner_lo", inner_lo), ("inner_hi", inner_hi))}
+    outers = {"outer_lo": [outer_lo], "outer_hi": [None if is_open else outer_hi]}
+    made = areas_of_table(pa.Table.from_pylist([{**row, **outers}], schema=SCHEMA), 1)
+    area = Box(tuple(made.low[0].tolist()), tuple(made.high[0].tolist()))
+    expected = outer_lo < lo <= inner_lo and inner_hi <= hi and (is_open or hi < outer_hi)
+    assert is_told(area, (lo, hi)) == expected

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.threshold_parts.playing import footprint
 from benchmarks.window_parts.workloads import Workload
-from tocsin.indexes.contract import ChangeSet, RowIndex
+from tocsin.indexes.contract import ABSENT, ChangeSet, RowDelta, RowIndex
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ class Entry:
     rival: str
     make: Callable[..., RowIndex]
     cycles: int
+    #: whether what it holds depends on what has come and gone
+    is_learning: bool
 
 
 @dataclass
@@ -38,6 +40,31 @@ class Measure:
     bytes: int = 0
     cycle_ms: list[float] = field(default_factory=list)
     changes: int = 0
+
+    def __post_init__(self) -> None:
+        work = self.workload
+        self.index = self.entry.make(0, work.program(), descending=True, newest_first=True)
+
+    def begin(self, window: RowDelta) -> None:
+        """Take a whole window, and the queries."""
+        work = self.workload
+        start = time.process_time()
+        self.index.apply(window)
+        self.fill_s = time.process_time() - start
+        slots = np.arange(work.queries, dtype=np.int32)
+        values = {"theta": work.weights(), "k": np.full(work.queries, work.k, np.int64)}
+        start = time.process_time()
+        self.index.register(slots, values)
+        self.register_s = time.process_time() - start
+        logger.info("%s: %s registered in %.2f s", work.name, self.entry.rival, self.register_s)
+
+    def take(self, delta: RowDelta) -> ChangeSet:
+        """Take a cycle that counts."""
+        start = time.process_time()
+        changes = self.index.apply(delta)
+        self.cycle_ms.append(1000 * (time.process_time() - start))
+        self.changes += len(changes.step)
+        return changes
 
     @property
     def median_ms(self) -> float:
@@ -72,52 +99,65 @@ class Measure:
         }
 
 
-def measure(workload: Workload, entries: list[Entry], cycles: int, warm: int = 3) -> list[Measure]:
-    """All entries over `cycles` cycles after `warm` that do not count; the first entry takes part in all."""
-    slots = np.arange(workload.queries, dtype=np.int32)
-    values = {"theta": workload.weights(), "k": np.full(workload.queries, workload.k, np.int64)}
-    scorer = workload.program()
-    indexes = [entry.make(0, scorer, descending=True, newest_first=True) for entry in entries]
+def measure(workload: Workload, entries: list[Entry], cycles: int, warm: int) -> list[Measure]:
+    """All entries over `cycles` cycles after `warm` that do not count; the first entry takes part in all.
+
+    An index that learns from what comes and goes takes part from the beginning, the others when it counts.
+    """
     measures = [Measure(workload, entry) for entry in entries]
+    learning = [result for result in measures if result.entry.is_learning]
     deltas = workload.cycles()
-    first = next(deltas)
-    for index, result in zip(indexes, measures, strict=True):
-        start = time.process_time()
-        index.apply(first)
-        result.fill_s = time.process_time() - start
-        start = time.process_time()
-        index.register(slots, values)
-        result.register_s = time.process_time() - start
-        logger.info("%s: %s registered in %.2f s", workload.name, result.entry.rival, result.register_s)
+    window = next(deltas)
+    for result in learning:
+        result.begin(window)
     gc.collect()
     gc.disable()
     try:
-        for cycle in range(-warm, cycles):
+        for _ in range(warm):
+            delta = next(deltas)
+            for result in learning:
+                result.index.apply(delta)
+        for result in measures:
+            if not result.entry.is_learning:
+                result.begin(_window_of(learning[0].index))
+        for cycle in range(cycles):
             delta = next(deltas)
             told: ChangeSet | None = None
-            for index, result in zip(indexes, measures, strict=True):
+            for result in measures:
                 if cycle >= result.entry.cycles:
                     continue
-                start = time.process_time()
-                changes = index.apply(delta)
-                took = time.process_time() - start
+                changes = result.take(delta)
                 told = changes if told is None else told
                 _check(told, changes, result.entry.rival)
-                if cycle >= 0:
-                    result.cycle_ms.append(1000 * took)
-                    result.changes += len(changes.step)
     finally:
         gc.enable()
-    for index, result in zip(indexes, measures, strict=True):
-        result.bytes = footprint(index)
+    for result in measures:
+        result.bytes = footprint(result.index)
     return measures
 
 
 def warm_up(make: Callable[..., RowIndex], workload: Workload) -> float:
     """Compile, or load, all that a cycle may need; how many seconds of wall time that took."""
     start = time.perf_counter()
-    measure(workload, [Entry("", make, 60)], 60)
+    measure(workload, [Entry("", make, 60, is_learning=True)], 60, 0)
     return time.perf_counter() - start
+
+
+def _window_of(index: RowIndex) -> RowDelta:
+    """The rows that an index holds, as one step of rows that come, in the order in which they came."""
+    arrays = index.arrays()
+    order = np.argsort(arrays["born"])
+    n = len(order)
+    return RowDelta(
+        seq=np.zeros(1, np.int64),
+        step=np.zeros(n, np.int32),
+        row=arrays["rows"][order],
+        born_before=np.full(n, ABSENT, np.int64),
+        born_after=arrays["born"][order],
+        before=np.full(arrays["values"].shape, np.nan),
+        after=arrays["values"][order],
+        touched=np.zeros(n, np.bool_),
+    )
 
 
 def _check(told: ChangeSet, changes: ChangeSet, rival: str) -> None:

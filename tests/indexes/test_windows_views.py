@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.conftest import examples
 from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
 from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import RowIndex
 from tocsin.indexes.shared.programs import Program, program
-from tocsin.indexes.windows import (
-    views_state,
-)
+from tocsin.indexes.windows import views_state
 from tocsin.indexes.windows.adaptive import AdaptivePreference
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
+from tocsin.indexes.windows.views_kernels import apply_steps
 
 
 class ViewsMachine(PreferenceMachine):
@@ -51,12 +51,13 @@ class AdaptiveMachine(PreferenceMachine):
             newest_first=newest_first,
             capacity=capacity,
             many=4,
+            cells=8,
         )
 
 
 ViewsMachine.TestCase.settings = settings(stateful_step_count=15)
 TestPreferenceViews = ViewsMachine.TestCase
-AdaptiveMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=15)
+AdaptiveMachine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=15)
 TestAdaptivePreference = AdaptiveMachine.TestCase
 
 #: Sums, products, quadratics and more, rising in some columns and falling in others.
@@ -147,7 +148,7 @@ def test_many_subscriptions_over_drifting_rows(
 
 def test_scan_and_views_have_the_same_arrays() -> None:
     scorer = program(PROGRAMS[0])
-    views = PreferenceViews(0, scorer, descending=True, newest_first=True, capacity=2)
+    views = PreferenceViews(0, scorer, descending=True, newest_first=True, capacity=2, cells=64)
     scan = PreferenceScan(0, scorer, descending=True, newest_first=True, capacity=2)
     random = np.random.default_rng(1)
     state = {slot: Row(slot, tuple(values)) for slot, values in enumerate(random.random((50, 2)).tolist())}
@@ -155,7 +156,7 @@ def test_scan_and_views_have_the_same_arrays() -> None:
     register(views, {slot: Query((), (), (1.0, slot / 9), k=3) for slot in range(9)})
     scan.restore(views.arrays())
     scan.check_invariants()
-    again = PreferenceViews(0, scorer, descending=True, newest_first=True)
+    again = PreferenceViews(0, scorer, descending=True, newest_first=True, cells=64)
     again.restore(scan.arrays())
     again.check_invariants()
     slots = np.arange(9, dtype=np.int32)
@@ -176,10 +177,23 @@ def test_a_list_that_ran_short_is_filled_up_and_then_ranked_afresh() -> None:
         state = remaining
 
 
+def test_templates_and_their_parameters_are_data_and_compile_nothing() -> None:
+    kinds = set()
+    for name, steps in SCORERS.items():
+        index = PreferenceViews(0, program(steps), descending=True, newest_first=True, cells=64)
+        register(index, {slot: Query((), (), (slot / 7, 1.0), k=1 + slot % 3) for slot in range(100)})
+        rows = {slot: Row(slot, (float(slot), 1.0)) for slot in range(len(name))}
+        index.apply(delta_of([({}, rows)], 2))
+        # Without the compiler there are none.
+        kinds.add(tuple(getattr(apply_steps, "signatures", ())))
+    assert len(kinds) == 1
+    assert len(kinds.pop()) <= 1
+
+
 def test_a_grid_that_is_out_of_date_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views_state, "LEAST_TESTS", 100)
     monkeypatch.setattr(views_state, "SUBSCRIPTION_COST", 1)
-    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True, cells=64)
     scan = PreferenceScan(0, program(PROGRAMS[0]), descending=True, newest_first=True)
     random = np.random.default_rng(2)
     queries = {slot: Query((), (), tuple(random.random(2).tolist()), k=2) for slot in range(70)}

@@ -420,7 +420,7 @@ WORKLOADS: dict[str, Workload] = {
         PreferenceViews, newest_first=True, descending=True, dimensions=1, cells=8
     ),
     "preference by scan or views": _preference(
-        AdaptivePreference, newest_first=False, descending=False, dimensions=0, many=4
+        AdaptivePreference, newest_first=False, descending=False, dimensions=0, many=4, cells=8
     ),
     "threshold scan": ThresholdWorkload(lambda capacity: ThresholdScan(1, 1, capacity)),
     "threshold scan 2-d": ThresholdWorkload(lambda capacity: ThresholdScan(2, 100, capacity), 2),

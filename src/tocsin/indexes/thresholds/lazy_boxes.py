@@ -225,7 +225,7 @@ class Boxes:
         ranks[orders[1]] = np.arange(length, dtype=np.int32)
         bounds = np.empty((4, len(places)), np.int32)
         for axis, (lows, highs) in enumerate(zip(*self.bounds(places), strict=True)):
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 rank_bounds(
                     log.values[axis, orders[axis]], lows, highs, bounds[2 * axis], bounds[2 * axis + 1]
                 )

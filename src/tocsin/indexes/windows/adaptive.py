@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
+from tocsin.indexes.windows.views_grid import CELLS
 
 #: Subscriptions from which on views are faster. Measured over 100,000 rows: in batches of 100 and of 5,000
 #: they are, from 64 on; of rows one by one a scan is as fast up to 4,000.
@@ -32,6 +34,7 @@ class AdaptivePreference:
         newest_first: bool,
         capacity: int = 16,
         many: int = MANY,
+        cells: int = CELLS,
     ) -> None:
         self._dimensions = dimensions
         self._program = program
@@ -39,6 +42,7 @@ class AdaptivePreference:
         self._newest_first = newest_first
         self._capacity = capacity
         self._many = many
+        self._cells = cells
         self._count = 0
         self._index: PreferenceScan | PreferenceViews = self._new(is_many=False)
 
@@ -70,12 +74,12 @@ class AdaptivePreference:
 
     def arrays(self) -> Arrays:
         """Subscriptions with their lists, and rows: either index can be restored from it. Cost: linear."""
-        return self._index.arrays()
+        return {**self._index.arrays(), "is_many": np.array([isinstance(self._index, PreferenceViews)])}
 
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from. Cost: see the index in use."""
         self._count = len(arrays["slots"])
-        self._become(arrays, is_many=self._count >= self._many)
+        self._become(arrays, is_many=bool(arrays["is_many"][0]))
 
     def check_invariants(self) -> None:
         """Assert that all columns agree, and that the index in use is one for so many subscriptions."""
@@ -92,7 +96,7 @@ class AdaptivePreference:
         return f"{self._index.explain()} ({why})"
 
     def _new(self, *, is_many: bool) -> PreferenceScan | PreferenceViews:
-        make = PreferenceViews if is_many else PreferenceScan
+        make = partial(PreferenceViews, cells=self._cells) if is_many else PreferenceScan
         return make(
             self._dimensions,
             self._program,

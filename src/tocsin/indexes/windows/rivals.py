@@ -15,7 +15,7 @@ from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.scans import step_bounds
 from tocsin.indexes.windows.tsl_kernels import most_rows, patch_views, refill_views
-from tocsin.indexes.windows.views_diff import answer_changes
+from tocsin.indexes.windows.views_changes import answer_changes
 from tocsin.indexes.windows.views_terms import linear_terms
 
 #: Rows and queries that are multiplied at a time.
@@ -276,6 +276,8 @@ class MatrixRecompute(WeightedSums):
         is_usable = ~np.isnan(scored).any(axis=1)
         rows, scored = rows[is_usable], scored[is_usable]
         self._widen(min(int(self._k.max(initial=1)), len(rows)) + 1)
+        # Sums of such numbers may be off by a little, whatever the order of adding.
+        largest = np.abs(scored).max(axis=0, initial=0.0)
         with np.errstate(all="ignore"):
             for begin in range(0, len(slots), QUERY_BLOCK):
                 block = slots[begin : begin + QUERY_BLOCK]
@@ -287,19 +289,21 @@ class MatrixRecompute(WeightedSums):
                     or [np.empty((len(block), 0))],
                     axis=1,
                 )
-                for slot, key in zip(block.tolist(), keys, strict=True):
-                    self._choose(slot, rows, scored, key)
+                margins = 1e-12 * (np.abs(self._weight[block]) @ largest)
+                for slot, key, margin in zip(block.tolist(), keys, margins.tolist(), strict=True):
+                    self._choose(slot, rows, scored, key, margin)
 
-    def _choose(self, slot: int, rows: Longs, scored: Floats, about: Floats) -> None:
-        """The best of one query, exactly, from keys that are nearly right."""
-        box = self._values[rows, : self._dimensions]
-        inside = ((self._lo[slot] <= box) & (box <= self._hi[slot])).all(axis=1)
-        chosen = np.flatnonzero(inside)
+    def _choose(self, slot: int, rows: Longs, scored: Floats, about: Floats, margin: float) -> None:
+        """The best of one query, exactly, from keys that are off by `margin` at most; NaN if they are."""
+        inside = np.ones(len(rows), np.bool_)
+        for d in range(self._dimensions):
+            box = self._values[rows, d]
+            inside &= (self._lo[slot, d] <= box) & (box <= self._hi[slot, d])
         k = int(self._k[slot])
-        if len(chosen) > k and np.isfinite(about[chosen]).all():
-            least = np.partition(about[chosen], len(chosen) - k)[len(chosen) - k]
-            margin = 1e-12 * float(np.abs(self._weight[slot]) @ np.abs(scored[chosen]).max(axis=0))
-            chosen = chosen[about[chosen] >= least - margin]
+        if np.isfinite(margin) and np.count_nonzero(inside) > k:
+            about = about if self._dimensions == 0 else np.where(inside, about, -np.inf)
+            inside = about >= np.partition(about, len(about) - k)[len(about) - k] - margin
+        chosen = np.flatnonzero(inside)
         key = self._weight[slot, 0] * scored[chosen, 0]
         for i in range(1, scored.shape[1]):
             key = key + self._weight[slot, i] * scored[chosen, i]

@@ -27,7 +27,7 @@ from tocsin.indexes.windows.tma_columns import (
     PaperScorer,
     PaperScratch,
 )
-from tocsin.indexes.windows.tma_kernels import monitor_steps
+from tocsin.indexes.windows.tma_kernels import DE_BRUIJN, monitor_steps
 from tocsin.indexes.windows.tma_search_kernels import compute_slots
 from tocsin.indexes.windows.views_terms import linear_terms
 
@@ -65,8 +65,10 @@ class TopKMonitoring:
         self._largest_k = 1
         n_columns = program.n_columns
         side = max(1, int(cells ** (1 / max(n_columns, 1)) + 1e-9))
+        n_cells = side**n_columns
         width = (high - low) / side
         edges = low + width * np.arange(side + 1)
+        stride = side ** np.arange(n_columns - 1, -1, -1, dtype=np.int64)
         # A row that rounding puts into the cell next to its own is still inside.
         self._grid = PaperGrid(
             side=side,
@@ -74,11 +76,15 @@ class TopKMonitoring:
             scale=np.full(n_columns, 1 / width),
             cell_low=np.tile(edges[:-1] - 1e-9 * width, (n_columns, 1)),
             cell_high=np.tile(edges[1:] + 1e-9 * width, (n_columns, 1)),
-            start=np.zeros(side**n_columns, np.int64),
-            room=np.zeros(side**n_columns, np.int64),
-            n_points=np.zeros(side**n_columns, np.int64),
-            influence=np.zeros((side**n_columns, 1), np.uint64),
-            n_influence=np.zeros(side**n_columns, np.int32),
+            stride=stride,
+            place=(np.arange(n_cells)[:, None] // stride % side).astype(np.int16),
+            start=np.zeros(n_cells, np.int64),
+            room=np.zeros(n_cells, np.int64),
+            first=np.zeros(n_cells, np.int64),
+            n_points=np.zeros(n_cells, np.int64),
+            influence=np.zeros((n_cells, 1), np.uint64),
+            n_influence=np.zeros(n_cells, np.int32),
+            bit_place=_bit_places(),
         )
         n = capacity
         self._queries = PaperQueries(
@@ -101,13 +107,14 @@ class TopKMonitoring:
         )
         self._points = PaperPoints(
             list=np.empty(n, np.int32),
+            list_values=np.empty((n, len(columns))),
             values=np.empty((n, dimensions + n_columns)),
             born=np.full(n, ABSENT, np.int64),
             cell=np.zeros(n, np.int32),
             place=np.zeros(n, np.int32),
         )
         self._state: Longs = np.zeros(named.STATE_SIZE, np.int64)
-        self._stamp: Ints = np.zeros(side**n_columns, np.int32)
+        self._stamp: Ints = np.zeros(n_cells, np.int32)
         self._counter: Ints = np.zeros(1, np.int32)
         self._kept_scratch: PaperScratch | None = None
         self._expected = capacity
@@ -168,8 +175,10 @@ class TopKMonitoring:
                 elif status == named.SEARCH:
                     self._compute(scratch.affected[: self._state[named.N_AFFECTED]].copy())
                 elif status == named.POINTS_FULL:
+                    room = 2 * len(self._points.list) + 64
                     self._points = self._points._replace(
-                        list=grown(self._points.list, 2 * len(self._points.list) + 64)
+                        list=grown(self._points.list, room),
+                        list_values=grown(self._points.list_values, room),
                     )
                 elif status == named.LISTS_FULL:
                     self._widen_lists(2 * self._queries.list_row.shape[1])
@@ -230,7 +239,10 @@ class TopKMonitoring:
         grid, points = self._grid, self._points
         there = np.flatnonzero(points.born != ABSENT)
         assert grid.n_points.sum() == len(there)
-        assert np.array_equal(points.list[grid.start[points.cell[there]] + points.place[there]], there)
+        listed = grid.start[points.cell[there]] + points.place[there]
+        assert np.array_equal(points.list[listed], there)
+        added = points.values[there][:, self._scorer.first_column + self._scorer.term_column]
+        assert np.array_equal(points.list_values[listed], added, equal_nan=True)
         bits = np.unpackbits(grid.influence.view(np.uint8), axis=1).sum(axis=1)
         assert np.array_equal(bits, grid.n_influence)
         assert (self._queries.old_size == -1).all()
@@ -334,6 +346,7 @@ class TopKMonitoring:
         if top > len(points.born):
             self._points = PaperPoints(
                 points.list,
+                points.list_values,
                 grown(points.values, top),
                 grown(points.born, top, ABSENT),
                 grown(points.cell, top),
@@ -370,6 +383,7 @@ class TopKMonitoring:
             heap_cell=np.empty(n_cells + 1, np.int32),
             stamp=self._stamp,
             searches=self._counter,
+            share=np.empty((len(self._term_theta), self._grid.side)),
             best_key=np.empty(longest),
             best_tie=np.empty(longest, np.int64),
             best_row=np.empty(longest, np.int32),
@@ -389,6 +403,14 @@ class SkybandMonitoring(TopKMonitoring):
 
     name = "SMA"
     is_skyband = True
+
+
+def _bit_places() -> Longs:
+    """Which bit of 64 stands alone, by the first six bits of its product with de Bruijn's number."""
+    places = np.empty(64, np.int64)
+    for bit in range(64):
+        places[((DE_BRUIJN << bit) % 2**64) >> 58] = bit
+    return places
 
 
 def _entries(delta: RowDelta) -> PaperEntries:

@@ -43,7 +43,9 @@ N_CELLS = 8
 LONGEST = 9
 #: How many queries must be computed from scratch.
 N_AFFECTED = 10
-STATE_SIZE = 11
+#: Whether rows of the step were there before and after it.
+HAS_UPDATES = 11
+STATE_SIZE = 12
 
 
 class PaperScorer(NamedTuple):
@@ -100,24 +102,32 @@ class PaperGrid(NamedTuple):
     #: float64 (columns, side): the cells' ends
     cell_low: Floats
     cell_high: Floats
-    #: int64 (cells,): each cell's room among the points, and how much of it is in use
+    #: int64 (columns,): how far apart neighbouring cells are; int16 (cells, columns): where each cell is
+    stride: Longs
+    place: NDArray[np.int16]
+    #: int64 (cells,): each cell's room among the points, a ring whose size is a power of two; where in it
+    #: the list begins, and how long that is
     start: Longs
     room: Longs
+    first: Longs
     n_points: Longs
     #: uint64 (cells, slots / 64): a bit for each query that the cell influences
     influence: NDArray[np.uint64]
     #: int32 (cells,): how many those are
     n_influence: Ints
+    #: int64 (64,): which bit stands alone, by what a multiplication makes of it
+    bit_place: Longs
 
 
 class PaperPoints(NamedTuple):
     """Rows: where they are, and what they hold."""
 
-    #: int32: the cells' point lists
+    #: int32, and float64 (room, terms): the cells' point lists, with what is weighted and added
     list: Ints
+    list_values: Floats
     #: float64 (slots, columns)
     values: Floats
-    #: int64, int32, int32 (slots,): ABSENT where there is none; the cell, and where in its list
+    #: int64, int32, int32 (slots,): ABSENT where there is none; the cell, and where in its ring
     born: Longs
     cell: Ints
     place: Ints
@@ -149,6 +159,8 @@ class PaperScratch(NamedTuple):
     #: int32 (cells,): the last search that put the cell into its heap; int32 (1,): the number of searches
     stamp: Ints
     searches: Ints
+    #: float64 (terms, side): what a cell's place adds to the largest key in it
+    share: Floats
     #: float64, int64, int32 (longest list,): the best rows so far, sorted
     best_key: Floats
     best_tie: Longs

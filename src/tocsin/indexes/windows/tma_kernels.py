@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Longs
+from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.tma_columns import (
     AT,
     DONE,
+    HAS_UPDATES,
     IS_STORED,
     LISTS_FULL,
     LONGEST,
@@ -43,6 +44,9 @@ GOING = 1
 COMING_AGAIN = 2
 SEARCHING = 3
 TELLING = 4
+
+#: Shifted by any number of bits, its first six differ.
+DE_BRUIJN = 0x03F79D71B4CB0A89
 
 
 @kernel
@@ -105,7 +109,7 @@ def remove_row(queries: PaperQueries, slot: int, row: int) -> int:
 @kernel
 def store_points(
     state: Longs,
-    first_column: int,
+    scorer: PaperScorer,
     entries: PaperEntries,
     begin: int,
     end: int,
@@ -115,12 +119,18 @@ def store_points(
     scratch: PaperScratch,
 ) -> int:
     """Put the step's new rows, or those that come again, into the point lists, from `state` on."""
+    first_column = scorer.first_column
+    term_column = scorer.term_column
     side = grid.side
     low = grid.low
     scale = grid.scale
     start = grid.start
     room = grid.room
+    first = grid.first
     n_points = grid.n_points
+    point_list = points.list
+    list_values = points.list_values
+    place = points.place
     values = points.values
     born = points.born
     for e in range(max(begin, state[AT]), end):
@@ -133,24 +143,32 @@ def store_points(
         cell = 0
         for c in range(len(low)):
             at = (values[row, first_column + c] - low[c]) * scale[c]
-            place = 0
+            along = 0
             if at > 0.0:
-                place = side - 1 if at >= side - 1 else int(at)
-            cell = cell * side + place
+                along = side - 1 if at >= side - 1 else int(at)
+            cell = cell * side + along
         if n_points[cell] == room[cell]:
-            larger = 2 * room[cell] + 4
+            larger = max(4, 2 * room[cell])
             moved = state[POINTS_END]
-            if moved + larger > len(points.list):
+            if moved + larger > len(point_list):
                 state[AT] = e
                 return POINTS_FULL
             for i in range(n_points[cell]):
-                points.list[moved + i] = points.list[start[cell] + i]
+                old = start[cell] + ((first[cell] + i) & (room[cell] - 1))
+                point_list[moved + i] = point_list[old]
+                place[point_list[old]] = i
+                for t in range(list_values.shape[1]):
+                    list_values[moved + i, t] = list_values[old, t]
             start[cell] = moved
+            first[cell] = 0
             room[cell] = larger
             state[POINTS_END] += larger
-        points.list[start[cell] + n_points[cell]] = row
+        place[row] = (first[cell] + n_points[cell]) & (room[cell] - 1)
+        into = start[cell] + place[row]
+        point_list[into] = row
+        for t in range(list_values.shape[1]):
+            list_values[into, t] = values[row, first_column + term_column[t]]
         points.cell[row] = cell
-        points.place[row] = n_points[cell]
         n_points[cell] += 1
         born[row] = entries.born_after[e]
         scratch.is_touched[row] = entries.touched[e]
@@ -159,21 +177,32 @@ def store_points(
 
 @kernel
 def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, points: PaperPoints) -> None:
-    """Take the step's rows that were there out of the point lists: the last of a list fills the gap."""
+    """Take the step's rows that were there out of the point lists.
+
+    In a window that is always the first of its list; else the first fills the gap.
+    """
     start = grid.start
+    room = grid.room
+    first = grid.first
     n_points = grid.n_points
     row_cell = points.cell
     place = points.place
     point_list = points.list
+    list_values = points.list_values
     for e in range(begin, end):
         if entries.born_before[e] < 0:
             continue
         row = entries.row[e]
         cell = row_cell[row]
+        if place[row] != first[cell]:
+            gap = start[cell] + place[row]
+            source = start[cell] + first[cell]
+            point_list[gap] = point_list[source]
+            place[point_list[source]] = place[row]
+            for t in range(list_values.shape[1]):
+                list_values[gap, t] = list_values[source, t]
+        first[cell] = (first[cell] + 1) & (room[cell] - 1)
         n_points[cell] -= 1
-        last = point_list[start[cell] + n_points[cell]]
-        point_list[start[cell] + place[row]] = last
-        place[last] = place[row]
         points.born[row] = -1
 
 
@@ -250,6 +279,7 @@ def note_rows(
     n_terms = len(term_column)
     words = grid.influence
     n_influence = grid.n_influence
+    bit_place = grid.bit_place
     one = np.uint64(1)
     none = np.uint64(0)
     for e in range(max(begin, state[AT]), end):
@@ -265,13 +295,11 @@ def note_rows(
             return LISTS_FULL
         for word in range(words.shape[1]):
             bits = words[cell, word]
-            slot = 64 * word - 1
             while bits != none:
-                slot += 1
-                is_set = bits & one != none
-                bits = bits >> one
-                if not is_set:
-                    continue
+                # The lowest bit alone, and which one it is.
+                lowest = bits & (~bits + one)
+                bits ^= lowest
+                slot = 64 * word + bit_place[(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(58)]
                 if n_terms == 0:
                     key = score_alone(scorer, queries, slot, points, row, scratch)
                 else:
@@ -292,6 +320,55 @@ def note_rows(
 
 
 @kernel
+def compare_answers(
+    scorer: PaperScorer,
+    queries: PaperQueries,
+    slot: int,
+    n_old: int,
+    n_new: int,
+    born: Longs,
+    at: int,
+    out: ChangeColumns,
+    out_rank: Ints,
+) -> int:
+    """Where no row has changed: write what left, list the ranks of what entered; answers how many those are.
+
+    Both answers are sorted: one walk along them is enough.
+    """
+    old_row = queries.old_row[slot]
+    old_key = queries.old_key[slot]
+    rows = queries.list_row[slot]
+    keys = queries.list_key[slot]
+    i = 0
+    j = 0
+    n_entered = 0
+    while i < n_old or j < n_new:
+        if i < n_old and j < n_new and old_row[i] == rows[j]:
+            i += 1
+            j += 1
+            continue
+        is_left = j == n_new
+        if i < n_old and j < n_new:
+            is_left = old_key[i] > keys[j]
+            if old_key[i] == keys[j]:
+                # A row that is gone has no place any more, and has left in any case.
+                was = born[old_row[i]]
+                is_left = was < 0 or scorer.tie_sign * was > scorer.tie_sign * born[rows[j]]
+        if is_left:
+            out.op[at] = LEAVE
+            out.row[at] = old_row[i]
+            out.score[at] = np.nan
+            out.rank[at] = 0
+            at += 1
+            i += 1
+        else:
+            out_rank[n_entered] = j
+            n_entered += 1
+            j += 1
+    return n_entered
+
+
+@kernel
 def write_answers(
     state: Longs,
     scorer: PaperScorer,
@@ -301,45 +378,26 @@ def write_answers(
     out: ChangeColumns,
 ) -> int:
     """Write how the answers of touched queries, in order, differ from what they were."""
-    mark = scratch.mark
+    entered = scratch.best_row
     while state[AT] < state[N_TOUCHED]:
-        slot = scratch.touched[state[AT]]
+        slot = int(np.int64(scratch.touched[state[AT]]))
         n_old = queries.old_size[slot]
         n_new = min(queries.k[slot], queries.size[slot])
         at = state[N_OUT]
         if at + n_old + n_new > len(out.step):
             return OUT_FULL
-        for i in range(n_new):
-            mark[queries.list_row[slot, i]] = i
-        for i in range(n_old):
-            row = queries.old_row[slot, i]
-            if mark[row] < 0:
-                out.op[at] = LEAVE
-                out.row[at] = row
-                out.score[at] = np.nan
-                out.rank[at] = 0
+        if state[HAS_UPDATES] > 0:
+            at = match_answers(scorer, queries, slot, n_old, n_new, scratch, at, out)
+        else:
+            n = compare_answers(scorer, queries, slot, n_old, n_new, points.born, at, out, entered)
+            # As many leave as enter, but for the difference in length.
+            at += n + n_old - n_new
+            for i in range(n):
+                out.op[at] = ENTER
+                out.row[at] = queries.list_row[slot, entered[i]]
+                out.score[at] = scorer.key_sign * queries.list_key[slot, entered[i]] + 0.0
+                out.rank[at] = entered[i] + 1
                 at += 1
-        for i in range(n_new):
-            mark[queries.list_row[slot, i]] = -1
-        for i in range(n_old):
-            mark[queries.old_row[slot, i]] = i
-        for op in range(UPDATE, ENTER + 1):
-            for i in range(n_new):
-                row = queries.list_row[slot, i]
-                key = queries.list_key[slot, i]
-                was = mark[row]
-                kind = ENTER
-                if was >= 0:
-                    is_same = queries.old_key[slot, was] == key and not scratch.is_touched[row]
-                    kind = -1 if is_same else UPDATE
-                if kind == op:
-                    out.op[at] = op
-                    out.row[at] = row
-                    out.score[at] = scorer.key_sign * key + 0.0
-                    out.rank[at] = i + 1
-                    at += 1
-        for i in range(n_old):
-            mark[queries.old_row[slot, i]] = -1
         for i in range(state[N_OUT], at):
             out.step[i] = state[STEP]
             out.subscription[i] = slot
@@ -347,6 +405,53 @@ def write_answers(
         queries.old_size[slot] = -1
         state[AT] += 1
     return DONE
+
+
+@kernel
+def match_answers(
+    scorer: PaperScorer,
+    queries: PaperQueries,
+    slot: int,
+    n_old: int,
+    n_new: int,
+    scratch: PaperScratch,
+    at: int,
+    out: ChangeColumns,
+) -> int:
+    """Where rows may have changed: write what left, was updated, entered; answers where that ends."""
+    mark = scratch.mark
+    for i in range(n_new):
+        mark[queries.list_row[slot, i]] = i
+    for i in range(n_old):
+        row = queries.old_row[slot, i]
+        if mark[row] < 0:
+            out.op[at] = LEAVE
+            out.row[at] = row
+            out.score[at] = np.nan
+            out.rank[at] = 0
+            at += 1
+    for i in range(n_new):
+        mark[queries.list_row[slot, i]] = -1
+    for i in range(n_old):
+        mark[queries.old_row[slot, i]] = i
+    for op in range(UPDATE, ENTER + 1):
+        for i in range(n_new):
+            row = queries.list_row[slot, i]
+            key = queries.list_key[slot, i]
+            was = mark[row]
+            kind = ENTER
+            if was >= 0:
+                is_same = queries.old_key[slot, was] == key and not scratch.is_touched[row]
+                kind = -1 if is_same else UPDATE
+            if kind == op:
+                out.op[at] = op
+                out.row[at] = row
+                out.score[at] = scorer.key_sign * key + 0.0
+                out.rank[at] = i + 1
+                at += 1
+    for i in range(n_old):
+        mark[queries.old_row[slot, i]] = -1
+    return at
 
 
 @kernel
@@ -383,9 +488,7 @@ def monitor_steps(
         while state[PHASE] < SEARCHING:
             if state[PHASE] != GOING and state[IS_STORED] == 0:
                 is_again = state[PHASE] == COMING_AGAIN
-                status = store_points(
-                    state, scorer.first_column, entries, begin, end, is_again, grid, points, scratch
-                )
+                status = store_points(state, scorer, entries, begin, end, is_again, grid, points, scratch)
                 if status != DONE:
                     return status
                 state[IS_STORED] = 1
@@ -399,6 +502,10 @@ def monitor_steps(
             state[IS_STORED] = 0
             state[AT] = 0
         if state[PHASE] == SEARCHING:
+            state[HAS_UPDATES] = 0
+            for e in range(begin, end):
+                if entries.born_before[e] >= 0 and entries.born_after[e] >= 0:
+                    state[HAS_UPDATES] = 1
             scratch.touched[: state[N_TOUCHED]].sort()
             state[PHASE] = TELLING
             state[N_AFFECTED] = find_affected(state, queries, scratch)

@@ -31,10 +31,8 @@ def bound_cell(
     scorer: PaperScorer, queries: PaperQueries, slot: int, grid: PaperGrid, cell: int, scratch: PaperScratch
 ) -> float:
     """The largest key that a row in the cell may have, by the interpreter."""
-    rest = cell
-    for c in range(len(grid.low) - 1, -1, -1):
-        place = rest % grid.side
-        rest //= grid.side
+    for c in range(len(grid.low)):
+        place = grid.place[cell, c]
         scratch.low[c, 0] = grid.cell_low[c, place]
         scratch.high[c, 0] = grid.cell_high[c, place]
     none = zero()
@@ -128,6 +126,8 @@ def search(
     cell_low = grid.cell_low
     cell_high = grid.cell_high
     cell_start = grid.start
+    cell_room = grid.room
+    cell_first = grid.first
     cell_points = grid.n_points
     bits = grid.influence
     n_influence = grid.n_influence
@@ -136,12 +136,14 @@ def search(
     n_dimensions = queries.lo.shape[1]
     weight = queries.weight[slot]
     direction = queries.direction[slot]
-    values = points.values
+    values = points.list_values
     point_list = points.list
     born = points.born
     term_column = scorer.term_column
-    first_column = scorer.first_column
     n_terms = len(term_column)
+    strides = grid.stride
+    places = grid.place
+    share = scratch.share
     stamp = scratch.stamp
     best_key = scratch.best_key
     best_tie = scratch.best_tie
@@ -154,9 +156,17 @@ def search(
     scratch.searches[0] += 1
     now = scratch.searches[0]
     state[N_SEARCHES] += 1
+    for t in range(n_terms):
+        for place in range(side):
+            # A weight of zero adds nothing, but to infinite values, which then have no key.
+            share[t, place] = 0.0
+            if weight[t] > 0.0:
+                share[t, place] = weight[t] * cell_high[term_column[t], place]
+            elif weight[t] < 0.0:
+                share[t, place] = weight[t] * cell_low[term_column[t], place]
     cell = 0
     for c in range(n_columns):
-        cell = cell * side + (side - 1 if direction[c] > 0 else 0)
+        cell += strides[c] * (side - 1 if direction[c] > 0 else 0)
     # The first cell is visited whatever its key is.
     heap_key[0] = np.inf
     heap_cell[0] = cell
@@ -168,17 +178,18 @@ def search(
         pop_cell(heap_key, heap_cell, n_heap)
         n_heap -= 1
         state[N_CELLS] += 1
-        for i in range(cell_start[cell], cell_start[cell] + cell_points[cell]):
-            row = point_list[i]
+        for p in range(cell_first[cell], cell_first[cell] + cell_points[cell]):
+            i = cell_start[cell] + (p & (cell_room[cell] - 1))
             if n_terms == 0:
-                key = score_alone(scorer, queries, slot, points, row, scratch)
+                key = score_alone(scorer, queries, slot, points, point_list[i], scratch)
             else:
-                key = weight[0] * values[row, first_column + term_column[0]]
+                key = weight[0] * values[i, 0]
                 for t in range(1, n_terms):
-                    key += weight[t] * values[row, first_column + term_column[t]]
+                    key += weight[t] * values[i, t]
                 key += 0.0
             if not (key >= best_key[size - 1] if size == k else key == key):
                 continue
+            row = point_list[i]
             tie = scorer.tie_sign * born[row]
             if size == k and key == best_key[size - 1] and tie < best_tie[size - 1]:
                 continue
@@ -194,12 +205,9 @@ def search(
             best_key[at] = key
             best_tie[at] = tie
             best_row[at] = row
-        stride = 1
-        for c in range(n_columns - 1, -1, -1):
-            place = cell // stride % side
-            following = cell - stride if direction[c] > 0 else cell + stride
-            is_last = place == (0 if direction[c] > 0 else side - 1)
-            stride *= side
+        for c in range(n_columns):
+            following = cell - direction[c] * strides[c]
+            is_last = places[cell, c] == (0 if direction[c] > 0 else side - 1)
             if is_last or stamp[following] == now:
                 continue
             stamp[following] = now
@@ -208,13 +216,7 @@ def search(
             else:
                 key = 0.0
                 for t in range(n_terms):
-                    column = term_column[t]
-                    place = following // side ** (n_columns - 1 - column) % side
-                    # A weight of zero adds nothing, but to infinite values, which then have no key.
-                    if weight[t] > 0.0:
-                        key += weight[t] * cell_high[column, place]
-                    elif weight[t] < 0.0:
-                        key += weight[t] * cell_low[column, place]
+                    key += share[t, places[following, term_column[t]]]
                 # Infinities that cancel: it may be anything.
                 if np.isnan(key):
                     key = np.inf
@@ -231,12 +233,9 @@ def search(
             continue
         bits[cell, word] ^= bit
         n_influence[cell] -= 1
-        stride = 1
-        for c in range(n_columns - 1, -1, -1):
-            place = cell // stride % side
-            following = cell - stride if direction[c] > 0 else cell + stride
-            is_last = place == (0 if direction[c] > 0 else side - 1)
-            stride *= side
+        for c in range(n_columns):
+            following = cell - direction[c] * strides[c]
+            is_last = places[cell, c] == (0 if direction[c] > 0 else side - 1)
             if not is_last and stamp[following] != now:
                 stamp[following] = now
                 heap_cell[n_heap] = following

@@ -16,13 +16,15 @@ from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, In
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
-from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, writable
+from tocsin.indexes.shared.scans import step_bounds, writable
 from tocsin.indexes.windows import views_columns as named
+from tocsin.indexes.windows.views_changes import ViewChanges, answer_changes
 from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
-from tocsin.indexes.windows.views_diff import answer_changes
 from tocsin.indexes.windows.views_grid import CELLS
 from tocsin.indexes.windows.views_kernels import apply_steps
 from tocsin.indexes.windows.views_state import ViewState
+
+INT32, INT64, FLOAT64, BOOL = (np.dtype(kind) for kind in (np.int32, np.int64, np.float64, np.bool_))
 
 
 class PreferenceViews:
@@ -43,8 +45,8 @@ class PreferenceViews:
         cells: int = CELLS,
     ) -> None:
         self._state = ViewState(dimensions, program, descending, newest_first, capacity, cells)
-        #: the most changes a delta made so far, to begin the next with as much room
-        self._expected = capacity
+        #: kept from one delta to the next, with room for the most changes that one made
+        self._buffer = ViewChanges(capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions and rank what is there.
@@ -79,7 +81,7 @@ class PreferenceViews:
         state = self._state
         state.make_room_for_rows(int(delta.row.max()) + 1, len(delta.row))
         entries = _entries(delta)
-        buffer = ChangeBuffer(self._expected)
+        buffer = self._buffer
         cursor = state.cursor
         cursor[named.STEP :] = 0
         cursor[named.N_MORE] = -1
@@ -104,9 +106,7 @@ class PreferenceViews:
                         state.rebuild(is_listing=False)
                 elif status == named.BULK:
                     self._take_whole_step(entries, buffer)
-        count = int(cursor[named.N_OUT])
-        self._expected = max(self._expected, count)
-        return buffer.changes(count)
+        return buffer.changes(int(cursor[named.N_OUT]))
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -130,7 +130,7 @@ class PreferenceViews:
         slots = state.live()
         columns, lanes = state.subscriptions, state.lanes
         lane = columns.lane[slots]
-        _, places = state.listed(slots, columns.list_size)
+        places = state.ordered(slots)
         rows = np.flatnonzero(state.rows.born != ABSENT)
         return {
             "slots": slots.astype(np.int32),
@@ -177,10 +177,13 @@ class PreferenceViews:
         state.check_columns()
         for slot in state.live():
             columns = state.subscriptions
-            start, size = columns.list_start[slot], columns.list_size[slot]
+            places = state.ordered(np.array([slot]))
+            size = len(places)
             above, base = self._rows_above(int(slot))
-            assert np.array_equal(state.pool.row[start : start + size], above[0])
-            assert np.array_equal(state.pool.key[start : start + size], above[1])
+            assert np.array_equal(state.pool.row[places], above[0])
+            assert np.array_equal(state.pool.key[places], above[1])
+            answer = places[: columns.k[slot]]
+            assert np.array_equal(answer, columns.list_start[slot] + np.arange(len(answer)))
             is_open = columns.floor_key[slot] == -np.inf and columns.floor_tie[slot] == named.LOWEST_TIE
             assert is_open or size >= columns.k[slot]
             assert (state.rows.hot_at[base] >= 0).all()
@@ -200,7 +203,7 @@ class PreferenceViews:
             f"tiles of {named.TILE} subscriptions that their cell, one of {self._state.n_cells:,}, knows"
         )
 
-    def _take_whole_step(self, entries: ViewEntries, buffer: ChangeBuffer) -> None:
+    def _take_whole_step(self, entries: ViewEntries, buffer: ViewChanges) -> None:
         """Take a step that replaces most rows: rank all afresh, and compare the answers."""
         state = self._state
         step = int(state.cursor[named.STEP])
@@ -260,17 +263,17 @@ def _entries(delta: RowDelta) -> ViewEntries:
     is_one = len(delta.seq) == 1
     return ViewEntries(
         bounds=np.array([0, len(delta.row)], np.int64) if is_one else step_bounds(delta),
-        row=_ready(delta.row, np.int32),
-        born_before=_ready(delta.born_before, np.int64),
-        born_after=_ready(delta.born_after, np.int64),
-        touched=_ready(delta.touched, np.bool_),
-        after=_ready(delta.after, np.float64),
+        row=_ready(delta.row, INT32),
+        born_before=_ready(delta.born_before, INT64),
+        born_after=_ready(delta.born_after, INT64),
+        touched=_ready(delta.touched, BOOL),
+        after=_ready(delta.after, FLOAT64),
     )
 
 
-def _ready(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+def _ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """As `writable`, but quick where nothing is to be done."""
     flags = array.flags
     if array.dtype == dtype and flags.c_contiguous and flags.writeable:
         return array
-    return writable(array, dtype)
+    return writable(array, dtype.type)

@@ -36,7 +36,7 @@ MOST_TESTS = 5
 STEP = 6
 PHASE = 7
 AT = 8
-AT_TILE = 9
+AT_BYTE = 9
 N_TODO = 10
 N_EVENTS = 11
 N_AFFECTED = 12
@@ -47,7 +47,11 @@ N_MORE = 14
 N_KEPT = 15
 #: How many of the step's hot rows were there before.
 N_GOING = 16
-STATE_SIZE = 17
+#: Where in a stretch of rows that are held against tiles to go on.
+AT_ROW = 17
+#: How many rows come into hot parts.
+N_NEAR = 18
+STATE_SIZE = 19
 
 #: Ties below all others.
 LOWEST_TIE = -(2**63)
@@ -99,6 +103,8 @@ class ViewLanes(NamedTuple):
     theta: Floats
     #: float64 (lanes,): the floor's key, again; NaN where the lane is free
     floor: Floats
+    #: float64 (lanes,): the key of the list's k-th row, -inf where there are fewer; NaN where it is free
+    last: Floats
     #: float64 (lanes,): not above the floor; every row with a key not below it is in a cell that knows
     #: the lane's tile. NaN where the lane is free
     base: Floats
@@ -107,8 +113,8 @@ class ViewLanes(NamedTuple):
 class ViewGrid(NamedTuple):
     """Cells of the space that rows are in. Cell 0 is for rows outside of the grid, and knows all tiles.
 
-    The grid is also cut into fewer *parts*, all of one size, which are found faster than cells; part 0 is
-    for rows outside.
+    Space is also cut into *parts*, all of one size, which are found faster than cells; those at the border
+    reach as far as there are numbers, and are for NaN too.
     """
 
     #: int32 (columns,): how many bins a column is cut into
@@ -125,16 +131,15 @@ class ViewGrid(NamedTuple):
     reach: Bytes
     #: bool (cells,): whether there is any
     is_hot: Bools
-    #: float64 (columns,): where the last bin ends
-    end: Floats
-    #: int32 (columns,): how many parts a column is cut into, and how far apart neighbouring parts are
-    parts: Ints
+    #: float64 (columns,): the last part of a column; int32: how far apart neighbouring parts are
+    last_part: Floats
     part_stride: Ints
-    #: float64 (columns,): a value's part is `value * part_scale - part_offset`
+    #: float64 (columns,): a value's part is `value * part_scale - part_offset`, at least 0, at most the last
     part_scale: Floats
     part_offset: Floats
-    #: bool (parts,): whether a hot cell reaches into it
-    is_part_hot: Bools
+    #: uint8 (parts / 8,): a bit for each part, whether a hot cell or what is outside of the grid reaches
+    #: into it: so few bytes stay in the first-level cache
+    hot_parts: Bytes
 
 
 class ViewRows(NamedTuple):
@@ -164,7 +169,7 @@ class HotRows(NamedTuple):
 
 
 class ViewPool(NamedTuple):
-    """The lists, each in its own stretch, best first."""
+    """The lists, each in its own stretch: the answer, best first, and then the others in any order."""
 
     #: int32: slot of the row
     row: Ints
@@ -203,12 +208,15 @@ class ViewScratch(NamedTuple):
     stack: Floats
     #: float64 (BLOCK,)
     score: Floats
+    #: int32 (TILE,): the lanes of a tile that a row reaches
+    hit: Ints
     #: int32 (entries,): hot rows to be held against tiles, and their entries
     todo: Ints
     todo_entry: Ints
     #: int32 (entries,): entries of hot rows that were there
     going: Ints
-    #: int32 (entries,): cells of rows that may be hot
+    #: int32 (entries,): entries of rows that come, and their cells
+    coming: Ints
     cell: Ints
     #: int32 (slots,): subscriptions that have events, in order
     affected: Ints

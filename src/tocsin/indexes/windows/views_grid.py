@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints
+from tocsin.indexes.contract import Bools, Bytes, Floats, Ints
 from tocsin.indexes.windows.views_columns import ViewGrid
 from tocsin.indexes.windows.views_grid_kernels import BUCKETS, locate_rows
 
 #: Cells of a grid, at most, without the one for rows outside.
 CELLS = 1 << 16
-#: Parts of a grid, at most: a byte for each stays in the second-level cache.
-PARTS = 1 << 16
+#: Parts of the space, at most: a bit for each stays in the first-level cache.
+PARTS = 1 << 17
 #: Bins a column, at most: as many rows that are wanted tell where to put them.
 BINS = 1 << 10
 
@@ -55,29 +55,46 @@ def cells_of(grid: ViewGrid, values: Floats, chosen: Ints) -> Ints:
 
 def parts_of(grid: ViewGrid, values: Floats) -> Ints:
     """The part of each row of `values` (columns, rows). Cost: linear."""
-    part = np.ones(values.shape[1], np.int32)
-    is_inside = np.ones(values.shape[1], np.bool_)
+    part = np.zeros(values.shape[1], np.int32)
     for c, column in enumerate(values):
-        is_inside &= (grid.edge[c, 0] <= column) & (column < grid.end[c])
-        at = np.where(is_inside, column, 0.0) * grid.part_scale[c] - grid.part_offset[c]
-        part += np.clip(at, 0, grid.parts[c] - 1).astype(np.int32) * grid.part_stride[c]
-    return np.where(is_inside, part, 0).astype(np.int32)
+        part += (
+            _places(column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c]) * grid.part_stride[c]
+        )
+    return part
 
 
-def _parts(edge: Floats, bins: Ints) -> tuple[Floats, Ints, Ints, Floats, Floats, Bools]:
-    """Parts of equal width: where columns end, how many, strides, scale, offset, and none hot but part 0."""
+def _places(column: Floats, scale: float, offset: float, last: float) -> Ints:
+    """Which part of a column each value is in; NaN is in the first."""
+    with np.errstate(all="ignore"):
+        at = column * scale - offset
+    return np.minimum(np.where(at > 0.0, at, 0.0), last).astype(np.int32)
+
+
+def _parts(edge: Floats, bins: Ints) -> tuple[Floats, Ints, Floats, Floats, Bytes]:
+    """Parts of equal width: the last ones, strides, scale, offset; those reaching out of the grid are hot."""
     n_columns = len(bins)
-    end = edge[np.arange(n_columns), bins]
     share = int(PARTS ** (1 / n_columns) + 1e-9) if n_columns else 1
-    parts = np.full(n_columns, share, np.int32)
-    stride = share ** np.arange(n_columns, dtype=np.int32)
+    last = np.full(n_columns, share - 1.0)
+    stride = (share ** np.arange(n_columns)).astype(np.int32)
+    low, high = edge[:, 0], edge[np.arange(n_columns), bins]
     with np.errstate(over="ignore"):
-        width = end - edge[:, 0]
-        scale = share / width
+        scale = (share - 2 + 0.02) / (high - low)
     scale[~np.isfinite(scale)] = 0.0
-    is_hot = np.zeros(1 + share**n_columns, np.bool_)
-    is_hot[0] = True
-    return end, parts, stride.astype(np.int32), scale, edge[:, 0] * scale, is_hot
+    # The first part ends, and the last begins, just inside of the grid.
+    offset = low * scale - 0.99
+    coordinate = np.arange(share**n_columns)
+    is_hot = np.full(len(coordinate), n_columns == 0)
+    for c in range(n_columns):
+        place = coordinate // stride[c] % share
+        # A value below another is never in a later part: so what is outside is in these.
+        first_inside, last_inside = _places(np.array([low[c], high[c]]), scale[c], offset[c], last[c])
+        is_hot |= (place <= first_inside) | (place >= last_inside)
+    return last, stride, scale, offset, np.packbits(is_hot, bitorder="little")
+
+
+def is_part_hot(grid: ViewGrid) -> Bools:
+    """For each part, whether it is hot. Cost: linear in parts."""
+    return np.unpackbits(grid.hot_parts, bitorder="little").astype(np.bool_)
 
 
 def _shares(values: Floats, is_wanted: Bools, cells: int) -> list[int]:

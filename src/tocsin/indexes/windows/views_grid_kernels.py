@@ -54,9 +54,10 @@ def locate_rows(
 
 @kernel
 def find_part(grid: ViewGrid, column: int, x: float) -> int:
-    """Which part of a column a value of the grid is in. Grows with the value."""
-    at = int(x * grid.part_scale[column] - grid.part_offset[column])
-    return int(max(0, min(grid.parts[column] - 1, at)))
+    """Which part of a column a value is in. Grows with the value."""
+    at = x * grid.part_scale[column] - grid.part_offset[column]
+    at = at if at > 0.0 else 0.0
+    return int(at if at < grid.last_part[column] else grid.last_part[column])
 
 
 @kernel
@@ -75,10 +76,10 @@ def heat_parts(grid: ViewGrid, is_new: Bools, waiting: Ints, out_touched: Bools)
             waiting[2, c] = waiting[0, c]
         c = 0
         while c < n_columns or n_columns == 0:
-            part = 1
+            part = 0
             for i in range(n_columns):
                 part += waiting[2, i] * grid.part_stride[i]
-            grid.is_part_hot[part] = True
+            grid.hot_parts[part // 8] |= np.uint8(1 << (part % 8))
             out_touched[part] = True
             # Count on, the first column fastest.
             c = 0

@@ -37,6 +37,10 @@ UPDATE = 1
 ENTER = 2
 UNCHANGED = -1
 
+#: Lists that are fetched together, and float64s of a cache line.
+TOGETHER = 16
+LINE = 8
+
 
 @kernel
 def fresh_size(k: int) -> int:
@@ -81,10 +85,8 @@ def sort_places(keys: Floats, ties: Longs, rows: Ints, size: int) -> None:
 
 
 @kernel
-def find_in_list(pool: ViewPool, start: int, size: int, key: float, row: int) -> int:
+def find_in_list(rows: Ints, keys: Floats, start: int, size: int, key: float, row: int) -> int:
     """Where in a list a row is, by its key."""
-    keys = pool.key
-    rows = pool.row
     low = start
     high = start + size
     while low < high:
@@ -97,6 +99,87 @@ def find_in_list(pool: ViewPool, start: int, size: int, key: float, row: int) ->
     while rows[low] != row:
         low += 1
     return low
+
+
+@kernel
+def sort_tail(rows: Ints, keys: Floats, begin: int, end: int, born: Longs, tie_sign: int) -> None:
+    """Sort a part of a list, most of which is in order already."""
+    for i in range(begin + 1, end):
+        key = keys[i]
+        row = rows[i]
+        j = i
+        # Where keys differ, ties need not be fetched from afar.
+        while j > begin and (
+            keys[j - 1] < key or (keys[j - 1] == key and tie_sign * born[rows[j - 1]] < tie_sign * born[row])
+        ):
+            keys[j] = keys[j - 1]
+            rows[j] = rows[j - 1]
+            j -= 1
+        keys[j] = key
+        rows[j] = row
+
+
+@kernel
+def fetch_lists(
+    affected: Ints,
+    begin: int,
+    end: int,
+    head: Ints,
+    list_start: Longs,
+    list_size: Longs,
+    pool_row: Ints,
+    pool_key: Floats,
+    event_entry: Ints,
+    event_key: Floats,
+) -> float:
+    """Read a little of all that some patches will need; the sum is of no use.
+
+    The reads do not wait for each other, as those of one patch after the other would: with a hundred
+    thousand lists, which no cache holds, that is what most of the time is spent on.
+    """
+    total = 0.0
+    for i in range(begin, end):
+        slot = affected[i]
+        event = head[slot]
+        total += event_key[event] + event_entry[event]
+        last = list_start[slot] + list_size[slot]
+        for at in range(list_start[slot], last, LINE):
+            total += pool_key[at] + pool_row[at]
+    return total
+
+
+@kernel
+def let_in(
+    rows: Ints,
+    keys: Floats,
+    start: int,
+    size: int,
+    row: int,
+    key: float,
+    tie: int,
+    born: Longs,
+    tie_sign: int,
+) -> int:
+    """Put a row into a list that has room for it; answers its place there."""
+    i = start + size
+    # Where keys differ, ties need not be fetched from afar.
+    while i > start and (keys[i - 1] < key or (keys[i - 1] == key and tie_sign * born[rows[i - 1]] < tie)):
+        rows[i] = rows[i - 1]
+        keys[i] = keys[i - 1]
+        i -= 1
+    rows[i] = row
+    keys[i] = key
+    return i - start
+
+
+@kernel
+def let_go(rows: Ints, keys: Floats, start: int, size: int, row: int, key: float) -> int:
+    """Take a row out of a list; answers what its place was."""
+    place = find_in_list(rows, keys, start, size, key, row)
+    for i in range(place, start + size - 1):
+        rows[i] = rows[i + 1]
+        keys[i] = keys[i + 1]
+    return place - start
 
 
 @kernel
@@ -185,13 +268,64 @@ def patch_lists(
     step = state[STEP]
     status = DONE
     at = state[AT]
+    fetched = at
     while at < state[N_AFFECTED]:
+        if at >= fetched:
+            fetched = min(at + TOGETHER, state[N_AFFECTED])
+            scratch.score[0] = fetch_lists(
+                scratch.affected, at, fetched, head, list_start, list_size, pool_row, pool_key,
+                event_entry, event_key,
+            )  # fmt: skip
         slot = scratch.affected[at]
         k = subscriptions.k[slot]
         lane = subscriptions.lane[slot]
         start = list_start[slot]
         size = list_size[slot]
         full = full_size(k)
+        sort_tail(pool_row, pool_key, start + k, start + size, born, tie_sign)
+
+        # Most have one event, which moves one row in or out of the answer at most. (A row that changed may
+        # be back already, further down.)
+        event = head[slot]
+        if event_next[event] < 0 and n_out + 2 <= len(out_step):
+            e = event_entry[event]
+            key = event_key[event]
+            place = -1
+            if e >= 0 and size < min(full, list_room[slot]):
+                row = entry_row[e]
+                place = let_in(
+                    pool_row, pool_key, start, size, row, key, tie_sign * born_after[e], born, tie_sign
+                )
+                size += 1
+                leaving = pool_row[start + k] if place < k < size else -1
+                entering = place
+            elif e < 0 and size > k and born_after[-1 - e] < 0:
+                leaving = entry_row[-1 - e]
+                place = let_go(pool_row, pool_key, start, size, leaving, key)
+                size -= 1
+                entering = k - 1
+            if place >= 0:
+                if place < k:
+                    if leaving >= 0:
+                        out_step[n_out] = step
+                        out_subscription[n_out] = slot
+                        out_op[n_out] = LEAVE
+                        out_row[n_out] = leaving
+                        out_score[n_out] = np.nan
+                        out_rank[n_out] = 0
+                        n_out += 1
+                    out_step[n_out] = step
+                    out_subscription[n_out] = slot
+                    out_op[n_out] = ENTER
+                    out_row[n_out] = pool_row[start + entering]
+                    out_score[n_out] = key_sign * pool_key[start + entering] + 0.0
+                    out_rank[n_out] = entering + 1
+                    n_out += 1
+                lanes.last[lane] = pool_key[start + k - 1] if size >= k else -np.inf
+                list_size[slot] = size
+                head[slot] = -1
+                at += 1
+                continue
 
         n_add = 0
         n_gone = 0
@@ -250,7 +384,7 @@ def patch_lists(
             while event >= 0:
                 e = -1 - event_entry[event]
                 if e >= 0:
-                    i = find_in_list(pool, start, size, event_key[event], entry_row[e])
+                    i = find_in_list(pool_row, pool_key, start, size, event_key[event], entry_row[e])
                     pool_row[i] = -1 - pool_row[i]
                     may_update |= born_after[e] >= 0
                     if touched[e]:
@@ -366,6 +500,7 @@ def patch_lists(
         subscriptions.floor_key[slot] = floor_key
         subscriptions.floor_tie[slot] = floor_tie
         lanes.floor[lane] = floor_key
+        lanes.last[lane] = pool_key[start + k - 1] if size >= k else -np.inf
         list_size[slot] = size
         head[slot] = -1
         state[N_MORE] = -1

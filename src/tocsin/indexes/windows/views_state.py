@@ -24,7 +24,7 @@ from tocsin.indexes.windows.views_columns import (
     ViewScratch,
     ViewSubscriptions,
 )
-from tocsin.indexes.windows.views_grid import cells_of, new_grid, parts_of
+from tocsin.indexes.windows.views_grid import cells_of, is_part_hot, new_grid, parts_of
 from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
 from tocsin.indexes.windows.views_rank_kernels import base_size, find_more, fresh_size, rank_afresh
 from tocsin.indexes.windows.views_terms import linear_terms
@@ -88,7 +88,7 @@ class ViewState:
         self.pool = ViewPool(np.empty(n, np.int32), np.empty(n))
         #: int64: the kernels' counters and cursor
         self.cursor: Longs = np.zeros(named.STATE_SIZE, np.int64)
-        self.events = _new_events(TILE + capacity)
+        self.events = _new_events(8 * TILE + capacity)
         self.scratch = self._new_scratch()
         #: entries of the delta being taken
         self._n_entries = 0
@@ -118,6 +118,21 @@ class ViewState:
         places = np.arange(len(owner)) - firsts[owner] + self.subscriptions.list_start[slots][owner]
         return owner, places
 
+    def ordered(self, slots: np.ndarray) -> Longs:
+        """Where in the pool the whole lists of `slots` are, each best first."""
+        owner, places = self.listed(slots, self.subscriptions.list_size)
+        tie = self.ranking.tie_sign * self.rows.born[self.pool.row[places]]
+        return places[np.lexsort((-tie, -self.pool.key[places], owner))]
+
+    def last_keys(self, slots: np.ndarray) -> Floats:
+        """The keys of the k-th rows of lists, -inf where there are fewer."""
+        columns = self.subscriptions
+        is_long = columns.list_size[slots] >= columns.k[slots]
+        keys = np.full(len(slots), -np.inf)
+        long = slots[is_long]
+        keys[is_long] = self.pool.key[columns.list_start[long] + columns.k[long] - 1]
+        return keys
+
     def place(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Write the bound values of new subscriptions into free lanes. Their lists are empty."""
         top = int(slots.max()) + 1
@@ -143,7 +158,7 @@ class ViewState:
             lanes.theta[:, taken] = values["theta"].T
         lanes.slot[taken] = slots
         # Nothing reaches a lane before it is ranked.
-        lanes.floor[taken] = lanes.base[taken] = np.nan
+        lanes.floor[taken] = lanes.base[taken] = lanes.last[taken] = np.nan
         self.subscriptions.lane[slots] = taken
         self.subscriptions.k[slots] = values["k"]
         self._largest_k = max(self._largest_k, int(values["k"].max()))
@@ -164,7 +179,7 @@ class ViewState:
         columns, lanes = self.subscriptions, self.lanes
         taken = columns.lane[slots].copy()
         lanes.slot[taken] = -1
-        lanes.floor[taken] = lanes.base[taken] = np.nan
+        lanes.floor[taken] = lanes.base[taken] = lanes.last[taken] = np.nan
         columns.lane[slots] = -1
         for column in (columns.k, columns.list_start, columns.list_room, columns.list_size):
             column[slots] = 0
@@ -287,12 +302,13 @@ class ViewState:
         assert np.isnan(lanes.base[free]).all()
         assert np.array_equal(lanes.floor[columns.lane[live]], columns.floor_key[live])
         assert (lanes.base[columns.lane[live]] <= columns.floor_key[live]).all()
+        assert np.array_equal(lanes.last[columns.lane[live]], self.last_keys(live))
         there = rows.born != ABSENT
         assert self.cursor[named.N_ROWS] == there.sum()
         slots = np.flatnonzero(there).astype(np.int32)
         cells = cells_of(self.grid, rows.values, slots)
         assert np.array_equal(rows.part[slots], parts_of(self.grid, rows.values[:, slots]))
-        assert self.grid.is_part_hot[rows.part[slots[self.grid.is_hot[cells]]]].all()
+        assert is_part_hot(self.grid)[rows.part[slots[self.grid.is_hot[cells]]]].all()
         assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(rows.hot_at >= 0))
         hot = self.hot.row[:n_hot]
         assert np.array_equal(rows.hot_at[hot], np.arange(n_hot))
@@ -325,6 +341,7 @@ class ViewState:
         floor = self.subscriptions.floor_key[slots]
         self.lanes.floor[lane] = floor
         self.lanes.base[lane] = np.minimum(self.lanes.base[lane], floor)
+        self.lanes.last[lane] = self.last_keys(slots)
         self.cursor[named.POOL_END] = state[0]
         return is_ranked
 
@@ -344,8 +361,8 @@ class ViewState:
                     self.ranking, self.lanes, first, TILE if whole else 1, self.grid, first // TILE,
                     low, high, stack[0], stack[1], waiting, is_new,
                 )  # fmt: skip
-        is_touched = np.zeros(len(self.grid.is_part_hot), np.bool_)
-        is_touched[0] = is_new[0]
+        # In a new grid, nothing has joined yet that is outside of it.
+        is_touched = is_part_hot(self.grid) & is_new[0]
         heat_parts(self.grid, is_new, np.empty((3, n_columns), np.int32), is_touched)
         part, hot_at = self.rows.part, self.rows.hot_at
         rows = np.flatnonzero(is_touched[part] & (hot_at < 0) & (self.rows.born != ABSENT)).astype(np.int32)
@@ -387,6 +404,7 @@ class ViewState:
             hi=np.zeros((n_dimensions, count)),
             theta=np.zeros((n_theta, count)),
             floor=np.full(count, np.nan),
+            last=np.full(count, np.nan),
             base=np.full(count, np.nan),
         )
 
@@ -417,8 +435,9 @@ class ViewState:
         ints = np.empty(0, np.int32)
         floats, longs = np.empty(0), np.empty(0, np.int64)
         return ViewScratch(
-            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), ints, ints, ints, ints, ints,
-            floats, longs, ints, ints, ints, floats, ints, ints, floats, np.empty(0, np.int8),
+            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), np.empty(TILE, np.int32),
+            ints, ints, ints, ints, ints, ints, floats, longs, ints, ints, ints, floats, ints, ints, floats,
+            np.empty(0, np.int8),
         )  # fmt: skip
 
     def _fitted_scratch(self, n_entries: int) -> ViewScratch:
@@ -429,11 +448,12 @@ class ViewState:
         have = (len(scratch.todo), len(scratch.affected), len(scratch.add_key), len(scratch.more_key))
         if have[0] >= n_entries and have[1] >= n_slots and have[2] >= n_events and have[3] >= longest:
             return scratch
-        sizes = (n_entries,) * 4 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
+        sizes = (n_entries,) * 5 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
         return ViewScratch(
             scratch.stack,
             scratch.score,
-            *(_fitted(column, size) for column, size in zip(_arrays(scratch[2:]), sizes, strict=True)),
+            scratch.hit,
+            *(_fitted(column, size) for column, size in zip(_arrays(scratch[3:]), sizes, strict=True)),
         )
 
     def _reset_counters(self) -> None:

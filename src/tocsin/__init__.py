@@ -23,10 +23,13 @@ from tocsin.errors import (
 )
 
 if TYPE_CHECKING:
+    from tocsin.client import AsyncClient, Client
     from tocsin.engine.engine import Engine
     from tocsin.subscriber import Subscriber
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "DeclarationError",
     "DuplicateSource",
     "DuplicateSubscription",
@@ -45,7 +48,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 #: Names that load on first use, and the module that holds each.
-_LAZY = {"Engine": "tocsin.engine.engine", "Subscriber": "tocsin.subscriber"}
+_LAZY = {
+    "AsyncClient": "tocsin.client",
+    "Client": "tocsin.client",
+    "Engine": "tocsin.engine.engine",
+    "Subscriber": "tocsin.subscriber",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -15,6 +15,8 @@ from tocsin import __version__
 #: Subcommand, the module whose `main(arguments)` runs it, and its line of help.
 COMMANDS = {
     "run": ("tocsin.cli.run", "run a job on Spark"),
+    "simulate": ("tocsin.cli.simulate", "compare ways to reach subscribers on a simulated network"),
+    "serve": ("tocsin.cli.serve", "serve standing queries over HTTP and WebSockets, with a page"),
     "status": ("tocsin.cli.status", "show how a job is doing"),
     "validate": ("tocsin.cli.validate", "check a job file without running it"),
     "watch": ("tocsin.cli.watch", "keep standing queries over files or standard input, print what changes"),

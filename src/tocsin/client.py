@@ -1,0 +1,408 @@
+"""Clients of the gateway: `AsyncClient`, and `Client` for programs that do not await.
+
+A watch gives the answer, then every change, and comes back by itself after a lost connection, without gap
+or repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import uuid
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+import pyarrow as pa
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from tocsin.errors import Error
+
+T = TypeVar("T")
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+#: How often a request that may have been lost is sent again.
+ATTEMPTS = 5
+
+
+class GatewayFailure(Error):
+    """The gateway refuses: a status, a code for programs, and what it said."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(str(error.get("message", "the gateway refuses")))
+        self.status = status
+        self.code = str(error.get("code", ""))
+        #: all that was said; of a statement, also the place that is wrong
+        self.error = dict(error)
+
+
+class Answer:
+    """What a subscriber holds: rows in order, or a value. Fed with the messages of a watch."""
+
+    def __init__(self) -> None:
+        #: of top-k, rows, DISTINCT and joins, in order: `key`, `score`, `row`
+        self.entries: list[dict[str, Any]] = []
+        #: of MIN, MAX, COUNT, SUM and AVG
+        self.value: Any = None
+
+    @property
+    def keys(self) -> list[str]:
+        return [entry["key"] for entry in self.entries]
+
+    def begin(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """Forget all, and take a snapshot."""
+        self.entries, self.value = [], None
+        self.apply(changes)
+
+    def apply(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """Remove what left or was updated, then insert updates and enters by rank. Cost: linear."""
+        given = list(changes)
+        gone = {change["key"] for change in given if change["op"] in ("leave", "update")}
+        self.entries = [entry for entry in self.entries if entry["key"] not in gone]
+        arriving = [change for change in given if change["op"] in ("update", "enter")]
+        for change in sorted(arriving, key=lambda change: change.get("rank") or 0):
+            entry = {name: change.get(name) for name in ("key", "score", "row")}
+            self.entries.insert(change["rank"] - 1 if change.get("rank") else len(self.entries), entry)
+        for change in given:
+            if change["op"] == "value":
+                self.value = change["score"]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One message of a watch: `kind` is `snapshot`, `changes` or `ended`, and `answer` what then holds."""
+
+    kind: str
+    cursor: str | None
+    changes: list[dict[str, Any]]
+    answer: Answer
+    #: of a threshold's snapshot: the weight so far, and what is missing
+    progress: dict[str, Any] | None = None
+    #: events that were left out for being too slow
+    missed: int = 0
+
+
+class AsyncClient:
+    """A client for programs that await. `url` is the gateway's, `key` a key of it."""
+
+    def __init__(self, url: str, key: str, *, timeout: float = 30.0) -> None:
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx.AsyncClient(base_url=self._url, headers=self._headers, timeout=timeout)
+        self._kinds: dict[str, str] = {}
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
+        """Declare a table."""
+        await self._post("/v1/tables", {"name": name, "key": key, "columns": dict(columns)})
+
+    async def create_stream(self, name: str, **options: Any) -> None:
+        """Declare a stream: `columns`, `key`, `window`, `time`, `delay`, `score` as for an engine."""
+        await self._post("/v1/streams", {"name": name, **options})
+
+    async def sources(self) -> list[dict[str, Any]]:
+        """The tables and streams that you may see."""
+        tables, streams = await self._get("/v1/tables"), await self._get("/v1/streams")
+        return [*tables["tables"], *streams["streams"]]
+
+    async def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
+        """Publish rows (a list of dicts or an Arrow table), exactly once, also over a lost connection.
+
+        A `batch` names them, so that a program that starts again can send them again.
+        """
+        path = f"/v1/{await self._kind(name)}s/{name}/rows"
+        headers = {"Idempotency-Key": batch or uuid.uuid4().hex}
+        if isinstance(rows, pa.Table):
+            headers["Content-Type"], content = ARROW, _arrow(rows)
+        else:
+            headers["Content-Type"], content = "application/json", json.dumps(list(rows)).encode()
+        return await self._again("POST", path, content=content, headers=headers)
+
+    async def delete(self, name: str, keys: Sequence[Any]) -> dict[str, Any]:
+        """Delete rows of a table by key."""
+        return await self._post(f"/v1/tables/{name}/delete", {"keys": list(keys)})
+
+    async def advance(self, name: str, time: str | int) -> dict[str, Any]:
+        """Time has moved on in a windowed stream."""
+        return await self._post(f"/v1/streams/{name}/advance", {"time": time})
+
+    async def check(self, sql: str) -> dict[str, Any]:
+        """What a statement would be, without registering it."""
+        return await self._post("/v1/check", {"sql": sql})
+
+    async def subscribe(
+        self,
+        sql: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        id: str | None = None,
+        repeat: bool = False,
+        policy: str = "squash",
+        throttle: float = 0.0,
+        temporary: bool = False,
+    ) -> str:
+        """Register a standing query; its id."""
+        asked = {"sql": sql, "params": dict(params or {}), "repeat": repeat, "policy": policy}
+        asked |= {"throttle": throttle, "temporary": temporary} | ({} if id is None else {"id": id})
+        return str((await self._post("/v1/subscriptions", asked))["id"])
+
+    async def subscribe_many(self, sql: str, params: Any, **options: Any) -> int:
+        """Register a template with one subscription for each row of an Arrow table or dict of columns."""
+        table = params if isinstance(params, pa.Table) else pa.table(dict(params))
+        asked = json.dumps({"sql": sql, **options})
+        headers = {"Content-Type": ARROW, "Tocsin-Subscription": asked}
+        created = await self._request(
+            "POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers
+        )
+        return int(created["count"])
+
+    async def unsubscribe(self, sid: str) -> None:
+        """End a subscription."""
+        await self._request("DELETE", f"/v1/subscriptions/{sid}")
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        """All your subscriptions."""
+        found: list[dict[str, Any]] = []
+        query = ""
+        while True:
+            page = await self._get(f"/v1/subscriptions?limit=1000{query}")
+            found += page["subscriptions"]
+            if page["next"] is None:
+                return found
+            query = f"&after={page['next']}"
+
+    async def result(self, sid: str) -> list[dict[str, Any]]:
+        """The current answer."""
+        rows: list[dict[str, Any]] = (await self._get(f"/v1/subscriptions/{sid}/result"))["rows"]
+        return rows
+
+    async def explain(self, sid: str) -> str:
+        """Which index keeps a subscription, and how."""
+        return str((await self._get(f"/v1/subscriptions/{sid}/explain"))["text"])
+
+    async def watch(
+        self, sid: str, *, cursor: str | None = None, **options: Any
+    ) -> AsyncGenerator[Update, None]:
+        """The answer, then every change; for ever, or until the subscription ends.
+
+        With the `cursor` of an earlier update it goes on after that one; where that is too old, a new
+        snapshot comes. `policy` and `throttle` overrule what the subscription says. It goes on by itself
+        after a lost connection.
+        """
+        answer, pause = Answer(), 0.05
+        while True:
+            try:
+                async with aclosing(self._watch_once(sid, cursor, answer, options)) as updates:
+                    async for update in updates:
+                        cursor, pause = update.cursor or cursor, 0.05
+                        yield update
+                        if update.kind == "ended":
+                            return
+            except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError):
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 2.0)
+            except TooOld:
+                cursor = None
+
+    async def _watch_once(
+        self, sid: str, cursor: str | None, answer: Answer, options: Mapping[str, Any]
+    ) -> AsyncGenerator[Update, None]:
+        address = "ws" + self._url.removeprefix("http") + "/v1/live"
+        async with connect(
+            address, additional_headers=self._headers, compression=None, max_size=None
+        ) as socket:
+            at = {} if cursor is None else {"cursor": cursor}
+            await socket.send(json.dumps({"type": "watch", "subscription": sid, **at, **options}))
+            async for text in socket:
+                message = json.loads(text)
+                update = _update(message, answer)
+                if update is not None:
+                    yield update
+        raise ConnectionResetError("the gateway closed the connection")
+
+    async def _kind(self, name: str) -> str:
+        if name not in self._kinds:
+            self._kinds = {source["name"]: source["kind"] for source in await self.sources()}
+        return self._kinds.get(name, "table")
+
+    async def _get(self, path: str) -> dict[str, Any]:
+        return await self._again("GET", path)
+
+    async def _post(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._request("POST", path, json=given)
+
+    async def _again(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        """A request that may be sent again without harm."""
+        pause = 0.1
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return await self._request(method, path, **given)
+            except httpx.TransportError:
+                if not left:
+                    raise
+            except GatewayFailure as failure:
+                if not left or failure.status not in (429, 503):
+                    raise
+            await asyncio.sleep(pause)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _request(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        response = await self._http.request(method, path, **given)
+        if response.is_success:
+            answer: dict[str, Any] = response.json() if response.content else {}
+            return answer
+        try:
+            error = response.json()["error"]
+        except (ValueError, KeyError, TypeError):
+            error = {"message": f"the gateway answers with status {response.status_code}"}
+        raise GatewayFailure(response.status_code, error)
+
+
+class Client:
+    """A client for programs that do not await: the same methods, which return when they are done."""
+
+    def __init__(self, url: str, key: str, *, timeout: float = 30.0) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)
+        self._thread.start()
+        self._client = self._run(_made(url, key, timeout))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._thread.is_alive():
+            self._run(self._client.close())
+            self._run(self._loop.shutdown_asyncgens())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
+        """Declare a table."""
+        self._run(self._client.create_table(name, key=key, columns=columns))
+
+    def create_stream(self, name: str, **options: Any) -> None:
+        """Declare a stream: `columns`, `key`, `window`, `time`, `delay`, `score` as for an engine."""
+        self._run(self._client.create_stream(name, **options))
+
+    def sources(self) -> list[dict[str, Any]]:
+        """The tables and streams that you may see."""
+        return self._run(self._client.sources())
+
+    def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
+        """Publish rows (a list of dicts or an Arrow table), exactly once."""
+        return self._run(self._client.publish(name, rows, batch=batch))
+
+    def delete(self, name: str, keys: Sequence[Any]) -> dict[str, Any]:
+        """Delete rows of a table by key."""
+        return self._run(self._client.delete(name, keys))
+
+    def advance(self, name: str, time: str | int) -> dict[str, Any]:
+        """Time has moved on in a windowed stream."""
+        return self._run(self._client.advance(name, time))
+
+    def check(self, sql: str) -> dict[str, Any]:
+        """What a statement would be, without registering it."""
+        return self._run(self._client.check(sql))
+
+    def subscribe(self, sql: str, params: Mapping[str, Any] | None = None, **options: Any) -> str:
+        """Register a standing query; its id. Options as for `AsyncClient.subscribe`."""
+        return self._run(self._client.subscribe(sql, params, **options))
+
+    def subscribe_many(self, sql: str, params: Any, **options: Any) -> int:
+        """Register a template with one subscription for each row of an Arrow table or dict of columns."""
+        return self._run(self._client.subscribe_many(sql, params, **options))
+
+    def unsubscribe(self, sid: str) -> None:
+        """End a subscription."""
+        self._run(self._client.unsubscribe(sid))
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """All your subscriptions."""
+        return self._run(self._client.subscriptions())
+
+    def result(self, sid: str) -> list[dict[str, Any]]:
+        """The current answer."""
+        return self._run(self._client.result(sid))
+
+    def explain(self, sid: str) -> str:
+        """Which index keeps a subscription, and how."""
+        return self._run(self._client.explain(sid))
+
+    def watch(self, sid: str, *, cursor: str | None = None, **options: Any) -> Generator[Update, None, None]:
+        """The answer, then every change; see `AsyncClient.watch`."""
+        updates = self._client.watch(sid, cursor=cursor, **options)
+        try:
+            while True:
+                update = self._run(_next(updates))
+                if update is None:
+                    return
+                yield update
+        finally:
+            self._run(_closed(updates))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class TooOld(Exception):
+    """The cursor is older than what is retained."""
+
+
+def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
+    """A message taken in; None for what is of no interest to who watches."""
+    kind, cursor = message["type"], message.get("cursor")
+    changes = list(message.get("changes", ()))
+    match kind:
+        case "snapshot":
+            answer.begin(changes)
+            return Update(kind, cursor, changes, answer, message.get("progress"))
+        case "changes":
+            answer.apply(changes)
+            return Update(kind, cursor, changes, answer, missed=message.get("missed", 0))
+        case "ended":
+            return Update(kind, cursor, [], answer)
+        case "too-old":
+            raise TooOld
+        case "error":
+            raise GatewayFailure(400, message)
+    return None
+
+
+async def _made(url: str, key: str, timeout: float) -> AsyncClient:
+    return AsyncClient(url, key, timeout=timeout)
+
+
+async def _next(updates: AsyncGenerator[Update, None]) -> Update | None:
+    return await anext(updates, None)
+
+
+async def _closed(updates: AsyncGenerator[Update, None]) -> None:
+    await updates.aclose()
+
+
+def _arrow(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,87 @@
+"""Answers: subscriptions, sources and failures as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from tocsin import errors
+from tocsin.engine.catalog import Declaration
+from tocsin.gateway.book import Held
+from tocsin.gateway.failures import GatewayError
+
+#: Status and code of the library's own errors, the special before the general.
+STATUSES: tuple[tuple[type[errors.Error], int, str], ...] = (
+    (errors.SQLError, 400, "sql-error"),
+    (errors.UnknownSource, 404, "not-found"),
+    (errors.UnknownSubscription, 404, "not-found"),
+    (errors.DuplicateSource, 409, "conflict"),
+    (errors.DuplicateSubscription, 409, "conflict"),
+    (errors.DeclarationError, 400, "bad-declaration"),
+    (errors.ParameterError, 400, "bad-parameter"),
+    (errors.RowError, 400, "bad-rows"),
+)
+
+
+def problem(failure: Exception) -> tuple[int, dict[str, Any], float | None]:
+    """Status, JSON and seconds to wait of something that was refused."""
+    if isinstance(failure, GatewayError):
+        return failure.status, {"code": failure.code, "message": str(failure)}, failure.retry_after
+    if isinstance(failure, ValidationError):
+        return 400, {"code": "bad-request", "message": _first(failure)}, None
+    for kind, status, code in STATUSES:
+        if isinstance(failure, kind):
+            return status, {"code": code, "message": _plain(failure), **_place(failure)}, None
+    return 500, {"code": "internal", "message": "something went wrong here"}, None
+
+
+def describe(name: str, held: Held) -> dict[str, Any]:
+    """A subscription as JSON."""
+    template = held.template
+    return {
+        "id": name,
+        "sql": template.sql,
+        "params": {key: _finite(value) for key, value in held.params.items()},
+        "kind": template.kind,
+        "repeat": template.repeat,
+        "policy": template.policy,
+        "throttle": template.throttle,
+        "temporary": template.temporary,
+        "state": "matured" if held.is_over else "live",
+    }
+
+
+def describe_source(declaration: Declaration) -> dict[str, Any]:
+    """A table or stream as JSON; what was not said is left out."""
+    return {name: value for name, value in declaration.as_dict().items() if value is not None}
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(failure: Exception) -> str:
+    return failure.message if isinstance(failure, errors.SQLError) else str(failure)
+
+
+def _place(failure: Exception) -> Mapping[str, Any]:
+    """Where in the statement it goes wrong, for a page that underlines it."""
+    if not isinstance(failure, errors.SQLError):
+        return {}
+    return {
+        "line": failure.line,
+        "column": failure.column,
+        "start": failure.start,
+        "end": failure.end,
+        "hint": failure.hint,
+    }
+
+
+def _first(failure: ValidationError) -> str:
+    """The first thing that is wrong with a request, without repeating what it held."""
+    first = failure.errors(include_input=False, include_url=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -1,0 +1,186 @@
+"""Endpoints: what each takes and who may ask it, so that checks and description come from one place."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tocsin.gateway.answers import problem
+from tocsin.gateway.bodies import FORMS, read_json
+from tocsin.gateway.failures import BadRequest, Forbidden, TooLarge, Unsupported
+from tocsin.gateway.registry import OPERATOR, Identity
+from tocsin.gateway.server import Server, require
+
+logger = logging.getLogger("tocsin.gateway.requests")
+
+
+@dataclass
+class Call:
+    """One request whose key, path and body have been checked."""
+
+    server: Server
+    request: Request
+    identity: Identity
+    #: the checked body, if the endpoint has a model
+    given: Any = None
+    #: the checked query, if it has one
+    query: Any = None
+    #: the body as it came, and its form
+    body: bytes = b""
+    form: str = ""
+
+    @property
+    def tenant(self) -> str:
+        return self.identity.tenant.name
+
+    @property
+    def grants(self) -> dict[str, str]:
+        return self.identity.tenant.grants
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A method of a path."""
+
+    method: str
+    path: str
+    #: the scope that a key needs; `operator` is admin of the operator's tenant
+    scope: str
+    summary: str
+    handler: Handler
+    model: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    #: content types of bodies that are taken as they are
+    forms: tuple[str, ...] = ()
+    status: int = 200
+    #: content type of the answer
+    answer: str = "application/json"
+    #: JSON schema of the answer
+    schema: dict[str, Any] = field(default_factory=dict)
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    """One route a path, whatever its methods, so that a wrong method is told the right ones."""
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    return [Route(path, _dispatcher(methods), methods=list(methods)) for path, methods in paths.items()]
+
+
+def refusal(failure: Exception) -> JSONResponse:
+    """The answer to a request that is refused."""
+    status, told, retry_after = problem(failure)
+    headers = {}
+    if retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(retry_after)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": told}, status, headers)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The whole body. Raises TooLarge before more than the limit is read."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > limit:
+        raise TooLarge(f"a body has at most {limit} bytes")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"a body has at most {limit} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _dispatcher(methods: dict[str, Endpoint]) -> Callable[[Request], Awaitable[Response]]:
+    async def dispatch(request: Request) -> Response:
+        endpoint = methods["GET" if request.method == "HEAD" else request.method]
+        server = cast(Server, request.app.state.server)
+        start = time.perf_counter()
+        who: Identity | None = None
+        response: Response
+        try:
+            who = await server.identify(request.headers.get("authorization"))
+            _require(who, endpoint.scope)
+            response = await _answer(endpoint, server, request, who)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except Exception as failure:
+            response = refusal(failure)
+            if response.status_code >= 500 and problem(failure)[1]["code"] == "internal":
+                logger.exception("a request could not be handled")
+            server.metrics.refused.labels(problem(failure)[1]["code"]).inc()
+        server.metrics.requests.labels(endpoint.path, request.method, response.status_code).inc()
+        logger.info(
+            "request",
+            extra={
+                "method": request.method,
+                "route": endpoint.path,
+                "status": response.status_code,
+                "ms": round(1000 * (time.perf_counter() - start), 2),
+                "tenant": who.tenant.name if who else None,
+                "key": who.key if who else None,
+            },
+        )
+        return response
+
+    return dispatch
+
+
+async def _answer(endpoint: Endpoint, server: Server, request: Request, who: Identity) -> Response:
+    call = Call(server, request, who)
+    if endpoint.query is not None:
+        call.query = _query(endpoint.query, request)
+    if endpoint.model is not None or endpoint.forms:
+        content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        allowed = endpoint.forms or ("application/json",)
+        if content not in allowed:
+            raise Unsupported(f"send a body of type {' or '.join(allowed)}")
+        call.form = FORMS[content]
+        call.body = await read_body(request, server.settings.body_limit)
+        if endpoint.model is not None and call.form == "json":
+            call.given = endpoint.model.model_validate(read_json(call.body))
+    result = await endpoint.handler(call)
+    if isinstance(result, Response):
+        return result
+    if result is None:
+        return Response(status_code=204)
+    text = json.dumps(result, ensure_ascii=False, allow_nan=False)
+    return Response(text, endpoint.status, media_type=endpoint.answer)
+
+
+def _query(model: type[BaseModel], request: Request) -> BaseModel:
+    given = request.query_params.multi_items()
+    if len({name for name, _ in given}) < len(given):
+        raise BadRequest("a query parameter comes twice")
+    try:
+        return model.model_validate_strings(dict(given))
+    except ValidationError as failure:
+        raise BadRequest(problem(failure)[1]["message"]) from None
+
+
+def _require(who: Identity, scope: str) -> None:
+    if scope == "any":
+        return
+    if scope == "operator":
+        require(who, "admin")
+        if who.tenant.name != OPERATOR:
+            raise Forbidden("this is for the admins of the server")
+        return
+    require(who, scope)

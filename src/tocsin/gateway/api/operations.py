@@ -1,0 +1,61 @@
+"""What those who run the server ask: is it alive, is it ready, what does it count, what can it do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tocsin.gateway.api.endpoints import Call, Endpoint
+from tocsin.gateway.api.openapi import describe
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def health(request: Request) -> Response:
+    """The process is alive. Needs no key."""
+    return JSONResponse({"status": "alive"})
+
+
+async def ready(request: Request) -> Response:
+    """The server takes requests, and can write. Needs no key."""
+    server = getattr(request.app.state, "server", None)
+    is_ready = server is not None and not server.is_stopping and server.desk.failure is None
+    return JSONResponse({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
+
+
+async def _metrics(call: Call) -> Any:
+    return Response(call.server.metrics.text(), media_type=METRICS_TYPE)
+
+
+async def _whoami(call: Call) -> Any:
+    return {
+        "tenant": call.tenant,
+        "scopes": sorted(call.identity.scopes),
+        "subscriptions": await call.server.desk.do(lambda hub: hub.live(call.tenant)),
+    }
+
+
+def with_description(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """These endpoints, and those that tell of them."""
+    own: list[Endpoint] = []
+
+    async def openapi(call: Call) -> Any:
+        return describe(own)
+
+    own += [
+        *endpoints,
+        Endpoint("GET", "/v1/me", "any", "Whose key this is", _whoami, schema={"type": "object"}),
+        Endpoint(
+            "GET",
+            "/metrics",
+            "admin",
+            "What the server counts, for Prometheus",
+            _metrics,
+            answer="text/plain",
+        ),
+        Endpoint("GET", "/openapi.json", "any", "This description", openapi, schema={"type": "object"}),
+    ]
+    return own

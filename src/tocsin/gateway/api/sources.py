@@ -1,0 +1,206 @@
+"""Tables and streams: declared, looked at, published to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocsin.gateway.answers import describe_source
+from tocsin.gateway.api import schemas
+from tocsin.gateway.api.endpoints import Call, Endpoint
+from tocsin.gateway.bodies import FORMS
+from tocsin.gateway.book import own_id
+from tocsin.gateway.dealings import Receipt
+from tocsin.gateway.failures import BadRequest, NotFound
+from tocsin.gateway.hub import Hub
+from tocsin.gateway.models import Event, Keys, Moment, NewStream, NewTable
+
+#: Subscriptions that one event is tried against.
+TRIED = 200
+
+#: Bytes of rows that are read and applied in no time.
+SHORT = 1 << 15
+
+#: The longest name of a batch.
+BATCH = 200
+
+
+async def _declare(call: Call) -> Any:
+    declaration = call.given.declaration()
+    await call.server.desk.do(lambda hub: hub.declare(declaration))
+    return describe_source(declaration)
+
+
+def _list(kind: str) -> Any:
+    async def listed(call: Call) -> Any:
+        found = await call.server.desk.do(lambda hub: hub.declarations(call.grants))
+        return {f"{kind}s": [describe_source(each) for each in found if each.kind == kind]}
+
+    return listed
+
+
+def _get(kind: str) -> Any:
+    async def get(call: Call) -> Any:
+        def look(hub: Hub) -> dict[str, Any]:
+            declaration = hub.declaration(call.path("name"), call.grants)
+            if declaration.kind != kind:
+                raise NotFound(f"there is no {kind} {declaration.name!r}")
+            return {**describe_source(declaration), "counts": hub.engine.counts(declaration.name)}
+
+        return await call.server.desk.do(look)
+
+    return get
+
+
+def _publish(kind: str) -> Any:
+    async def publish(call: Call) -> Any:
+        tenant, name = call.identity.tenant, call.path("name")
+        batch = call.request.headers.get("idempotency-key")
+        if batch is not None and len(batch) > BATCH:
+            raise BadRequest(f"an Idempotency-Key has at most {BATCH} characters")
+        call.server.allowance.check(tenant)
+
+        def take(hub: Hub) -> Receipt:
+            _require_kind(hub, call, kind)
+            full = None if batch is None else f"{tenant.name}/{batch}"
+            return hub.publish(name, call.form, call.body, batch=full)
+
+        receipt = await call.server.desk.do(take, is_short=len(call.body) <= SHORT)
+        call.server.allowance.charge(tenant, receipt.rows)
+        return _told(call, name, receipt)
+
+    return publish
+
+
+async def _delete_rows(call: Call) -> Any:
+    name = call.path("name")
+
+    def take(hub: Hub) -> Receipt:
+        _require_kind(hub, call, "table")
+        return hub.delete(name, call.given.keys)
+
+    call.server.allowance.check(call.identity.tenant)
+    receipt = await call.server.desk.do(take)
+    call.server.allowance.charge(call.identity.tenant, receipt.rows)
+    return _told(call, name, receipt)
+
+
+async def _advance(call: Call) -> Any:
+    name = call.path("name")
+
+    def take(hub: Hub) -> Receipt:
+        _require_kind(hub, call, "stream")
+        return hub.advance(name, call.given.time)
+
+    return _told(call, name, await call.server.desk.do(take))
+
+
+async def _try(call: Call) -> Any:
+    """An event against the tenant's matches over a stream, without publishing it."""
+    name = call.path("name")
+
+    def look(hub: Hub) -> list[dict[str, Any]]:
+        _require_kind(hub, call, "stream")
+        mine = [
+            own_id(full)
+            for full, held in hub.page(call.tenant)
+            if held.template.kind == "match" and hub.check(held.template.sql, call.grants).source == name
+        ]
+        return [_verdict(each, hub.explain(call.tenant, each, call.given.event)) for each in mine[:TRIED]]
+
+    return {"tried": await call.server.desk.do(look)}
+
+
+def _verdict(name: str, text: str) -> dict[str, Any]:
+    """What an explanation says, for a page: the verdict, and a line a predicate."""
+    lines = text.split("\n")
+    head = next((place for place, line in enumerate(lines) if line.startswith("event: ")), len(lines) - 1)
+    said = lines[head].removeprefix("event: ")
+    return {
+        "id": name,
+        "matches": not said.startswith("no match"),
+        "said": said,
+        "predicates": [line.strip() for line in lines[head + 1 :]],
+    }
+
+
+def _require_kind(hub: Hub, call: Call, kind: str) -> None:
+    if hub.declaration(call.path("name"), call.grants).kind != kind:
+        raise NotFound(f"there is no {kind} {call.path('name')!r}")
+
+
+def _told(call: Call, name: str, receipt: Receipt) -> dict[str, Any]:
+    call.server.metrics.rows.labels(name).inc(receipt.rows)
+    call.server.metrics.changes.labels(name).inc(receipt.changes)
+    return {
+        "cursor": f"{call.server.desk.epoch}.{receipt.number}",
+        "rows": receipt.rows,
+        "changes": receipt.changes,
+    }
+
+
+_FORMS = tuple(FORMS)
+
+ENDPOINTS = [
+    endpoint
+    for kind, model in (("table", NewTable), ("stream", NewStream))
+    for endpoint in (
+        Endpoint(
+            "POST",
+            f"/v1/{kind}s",
+            "operator",
+            f"Declare a {kind}",
+            _declare,
+            model=model,
+            status=201,
+            schema=schemas.SOURCE,
+        ),
+        Endpoint(
+            "GET",
+            f"/v1/{kind}s",
+            "any",
+            f"List {kind}s",
+            _list(kind),
+            schema=schemas.listed(f"{kind}s", schemas.SOURCE),
+        ),
+        Endpoint(
+            "GET", f"/v1/{kind}s/{{name}}", "any", f"Look at a {kind}", _get(kind), schema=schemas.SOURCE
+        ),
+        Endpoint(
+            "POST",
+            f"/v1/{kind}s/{{name}}/rows",
+            "publish",
+            f"Publish rows to a {kind}",
+            _publish(kind),
+            forms=_FORMS,
+            schema=schemas.RECEIPT,
+        ),
+    )
+] + [
+    Endpoint(
+        "POST",
+        "/v1/tables/{name}/delete",
+        "publish",
+        "Delete rows of a table by key",
+        _delete_rows,
+        model=Keys,
+        schema=schemas.RECEIPT,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/streams/{name}/advance",
+        "publish",
+        "Let time move on in a windowed stream",
+        _advance,
+        model=Moment,
+        schema=schemas.RECEIPT,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/streams/{name}/try",
+        "subscribe",
+        "Try an event against your matches, without publishing it",
+        _try,
+        model=Event,
+        schema=schemas.TRIED,
+    ),
+]

@@ -1,0 +1,216 @@
+"""Subscriptions: registered, listed, looked at, ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import Field
+from starlette.responses import Response
+
+from tocsin.engine.text import json_rows
+from tocsin.gateway.answers import describe
+from tocsin.gateway.api import schemas
+from tocsin.gateway.api.endpoints import Call, Endpoint
+from tocsin.gateway.api.events import changes
+from tocsin.gateway.bodies import read_arrow
+from tocsin.gateway.book import full_id, own_id
+from tocsin.gateway.dealings import Receipt
+from tocsin.gateway.failures import BadRequest
+from tocsin.gateway.hub import Hub
+from tocsin.gateway.models import ID, Asked, Cursor, Id, Model, NewSubscription, NewSubscriptions, Statement
+
+_ID = re.compile(ID)
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class Page(Model):
+    """Where a list goes on."""
+
+    after: Id | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+class From(Model):
+    """The cursor of the last change that was heard."""
+
+    cursor: Cursor | None = None
+
+
+async def _create(call: Call) -> Any:
+    receipt = await call.server.desk.do(lambda hub: call.given.register(hub, call.identity.tenant))
+    if call.given.temporary:
+        call.server.lonely[full_id(call.tenant, receipt.ids[0])] = call.server.desk.now()
+    return await _described(call, receipt.ids[0])
+
+
+async def _create_many(call: Call) -> Any:
+    if call.form == "arrow":
+        head = call.request.headers.get("tocsin-subscription")
+        if head is None:
+            raise BadRequest('an Arrow body goes with a header Tocsin-Subscription: {"sql": "…"}')
+        asked: Asked = Asked.model_validate_json(head)
+        table = read_arrow(call.body)
+    else:
+        given: NewSubscriptions = call.given
+        asked, table = given, given.table()
+    _check_ids(table)
+
+    def register(hub: Hub) -> Receipt:
+        return hub.subscribe_many(
+            call.tenant,
+            asked.sql,
+            table,
+            grants=call.grants,
+            options=asked.options(),
+            limit=call.identity.tenant.quotas.subscriptions,
+        )
+
+    receipt = await call.server.desk.do(register)
+    if asked.temporary:
+        now = call.server.desk.now()
+        call.server.lonely.update((full_id(call.tenant, name), now) for name in receipt.ids)
+    return {"count": len(receipt.ids), "cursor": f"{call.server.desk.epoch}.{receipt.number}"}
+
+
+def _check_ids(table: pa.Table) -> None:
+    if "id" not in table.column_names:
+        return
+    column = table.column("id")
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise BadRequest("ids are texts")
+    for name in column.to_pylist():
+        if name is None or not _ID.fullmatch(name):
+            raise BadRequest("an id is up to 128 of A-Z, a-z, 0-9 and . _ : -, from a letter or digit on")
+
+
+async def _list(call: Call) -> Any:
+    page: Page = call.query
+
+    def look(hub: Hub) -> list[dict[str, Any]]:
+        return [describe(own_id(full), held) for full, held in hub.page(call.tenant, page.after, page.limit)]
+
+    found = await call.server.desk.do(look)
+    return {"subscriptions": found, "next": found[-1]["id"] if len(found) == page.limit else None}
+
+
+async def _get(call: Call) -> Any:
+    return await _described(call, call.path("id"))
+
+
+async def _described(call: Call, name: str) -> Any:
+    return describe(name, await call.server.desk.do(lambda hub: hub.held(call.tenant, name)))
+
+
+async def _delete(call: Call) -> None:
+    await call.server.unsubscribe(call.tenant, [call.path("id")], "it was ended")
+
+
+async def _result(call: Call) -> Any:
+    name = call.path("id")
+    number, table = await call.server.desk.do(lambda hub: (hub.number, hub.result(call.tenant, name)))
+    rows = ",".join(json_rows(table).to_pylist())
+    cursor = json.dumps(f"{call.server.desk.epoch}.{number}")
+    return Response(f'{{"cursor":{cursor},"rows":[{rows}]}}', media_type="application/json")
+
+
+async def _explain(call: Call) -> Any:
+    return {"text": await call.server.desk.do(lambda hub: hub.explain(call.tenant, call.path("id")))}
+
+
+async def _space(call: Call) -> Any:
+    name = call.path("id")
+    return await call.server.desk.do(lambda hub: hub.space(call.tenant, name, call.grants))
+
+
+async def _check(call: Call) -> Any:
+    checked = await call.server.desk.do(lambda hub: hub.check(call.given.sql, call.grants))
+    return {"kind": checked.kind, "parameters": list(checked.parameters)}
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/v1/subscriptions",
+        "subscribe",
+        "Register a standing query",
+        _create,
+        model=NewSubscription,
+        status=201,
+        schema=schemas.SUBSCRIPTION,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions",
+        "subscribe",
+        "List your subscriptions",
+        _list,
+        query=Page,
+        schema=schemas.SUBSCRIPTIONS,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/subscriptions/bulk",
+        "subscribe",
+        "Register a template with many parameters",
+        _create_many,
+        model=NewSubscriptions,
+        forms=("application/json", ARROW),
+        status=201,
+        schema=schemas.CREATED,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions/{id}",
+        "subscribe",
+        "Look at a subscription",
+        _get,
+        schema=schemas.SUBSCRIPTION,
+    ),
+    Endpoint("DELETE", "/v1/subscriptions/{id}", "subscribe", "End a subscription", _delete, status=204),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions/{id}/result",
+        "subscribe",
+        "The current answer",
+        _result,
+        schema=schemas.RESULT,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions/{id}/explain",
+        "subscribe",
+        "Which index keeps it, and how",
+        _explain,
+        schema=schemas.EXPLANATION,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions/{id}/space",
+        "subscribe",
+        "Its subscription space: your ranges, and tiles for the last update's messages",
+        _space,
+        schema=schemas.SPACE,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/subscriptions/{id}/changes",
+        "subscribe",
+        "The answer, then every change, as server-sent events",
+        changes,
+        query=From,
+        answer="text/event-stream",
+    ),
+    Endpoint(
+        "POST",
+        "/v1/check",
+        "subscribe",
+        "What a statement would be, without registering it",
+        _check,
+        model=Statement,
+        schema=schemas.CHECKED,
+    ),
+]

@@ -1,0 +1,494 @@
+"""The hub: an engine that forgets nothing that it has acknowledged.
+
+Every mutation is a record: it is applied, appended to the log, and after `sync` on disk; only then may
+anybody hear of it. A snapshot and the records since rebuild the same hub, to the same cursors, because the
+engine is deterministic. The hub knows no network and no clock. Not safe for threads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tocsin.engine.catalog import Declaration
+from tocsin.engine.engine import Engine
+from tocsin.engine.text import json_rows
+from tocsin.errors import Error, ParameterError, StateError, UnknownSource
+from tocsin.gateway import snapshots
+from tocsin.gateway.bodies import read_arrow, read_rows, tuples_for_ranges, write_arrow
+from tocsin.gateway.book import Book, Held, Template, full_id, own_id
+from tocsin.gateway.changes import by_subscription
+from tocsin.gateway.dealings import LASTING, Asking, Opening, Options, Receipt
+from tocsin.gateway.failures import Conflict, NotFound, QuotaExceeded, Unavailable
+from tocsin.gateway.history import History, Told
+from tocsin.gateway.log import Log, Record
+from tocsin.gateway.sketches import Sketch, try_follow
+from tocsin.gateway.statements import Checked, Grants, check, schema_of, visible
+from tocsin.language import SourceSchema
+
+logger = logging.getLogger(__name__)
+
+#: How many publishers' batches are remembered, so that one sent again is not applied again.
+REMEMBERED_BATCHES = 10_000
+
+#: A snapshot is due when the log has grown to this, and to twice the last snapshot.
+SNAPSHOT_BYTES = 64 << 20
+
+#: Subscriptions of a space that are drawn at most.
+DRAWN = 2000
+
+
+class Hub:
+    """Sources, subscriptions and what they were told, kept in one folder."""
+
+    def __init__(self, folder: Path, *, retained: int = 256, retained_characters: int = 64 << 20) -> None:
+        self._folder = folder
+        self._retained = retained, retained_characters
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = _locked(folder)
+        self._fresh: list[tuple[str, Told]] = []
+        self._snapshot_bytes = 0
+        self._recover()
+
+    @property
+    def records_bytes(self) -> int:
+        """Bytes of the log that a restart would read."""
+        return self._log.size
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there are records that `sync` would write."""
+        return self._log.is_dirty
+
+    @property
+    def subscriptions(self) -> int:
+        return len(self._book)
+
+    def declarations(self, grants: Grants) -> list[Declaration]:
+        """The sources that a tenant may see."""
+        return [each for name, each in self._declarations.items() if visible(name, grants)]
+
+    def declaration(self, name: str, grants: Grants) -> Declaration:
+        """One source that a tenant may see. Raises NotFound."""
+        if name not in self._declarations or not visible(name, grants):
+            raise NotFound(f"there is no table or stream {name!r}")
+        return self._declarations[name]
+
+    def schemas(self) -> list[SourceSchema]:
+        return list(self._catalog.values())
+
+    def declare(self, declaration: Declaration) -> Receipt:
+        """Take in a table or a stream."""
+        return self._accept({"op": "declare", "source": declaration.as_dict()})
+
+    def check(self, sql: str, grants: Grants) -> Checked:
+        """What a statement would be. Raises SQLError."""
+        scores = {name: each.score for name, each in self._declarations.items()}
+        return check(sql, self._catalog, grants, scores)
+
+    def subscribe(
+        self,
+        tenant: str,
+        sql: str,
+        params: Mapping[str, Any],
+        *,
+        grants: Grants,
+        id: str | None = None,
+        options: Options = LASTING,
+        limit: int | None = None,
+    ) -> Receipt:
+        """Register one standing query of a tenant, who may have `limit` of them."""
+        checked = self.check(sql, grants)
+        self._refuse_more(tenant, 1, limit)
+        name = id if id is not None else self._book.fresh(tenant, self.number + 1, 1)[0]
+        head = self._head(tenant, checked, options)
+        return self._accept({**head, "id": name, "params": dict(params)})
+
+    def subscribe_many(
+        self,
+        tenant: str,
+        sql: str,
+        params: pa.Table,
+        *,
+        grants: Grants,
+        options: Options = LASTING,
+        limit: int | None = None,
+    ) -> Receipt:
+        """Register a template with one subscription for each row of `params`; `id` names them."""
+        checked = self.check(sql, grants)
+        self._refuse_more(tenant, params.num_rows, limit)
+        if "id" not in params.column_names:
+            names = self._book.fresh(tenant, self.number + 1, params.num_rows)
+            params = params.append_column("id", pa.array(names, pa.string()))
+        return self._accept(self._head(tenant, checked, options), write_arrow(params))
+
+    def unsubscribe(self, tenant: str, names: Sequence[str]) -> Receipt:
+        """End subscriptions of a tenant. Raises NotFound."""
+        for name in names:
+            self.held(tenant, name)
+        return self._accept({"op": "unsubscribe", "tenant": tenant, "ids": list(names)})
+
+    def publish(self, name: str, form: str, body: bytes, *, batch: str | None = None) -> Receipt:
+        """Take in rows. A batch that was taken in before, by its name, is not applied again."""
+        known = None if batch is None else self._batches.get(batch)
+        if known is not None:
+            return known
+        return self._accept({"op": "publish", "source": name, "form": form, "batch": batch}, body)
+
+    def delete(self, name: str, keys: Sequence[Any]) -> Receipt:
+        """Delete rows of a table by key."""
+        return self._accept({"op": "delete", "source": name, "keys": list(keys)})
+
+    def advance(self, name: str, time: str | int) -> Receipt:
+        """Time has moved on for a windowed stream."""
+        return self._accept({"op": "advance", "source": name, "time": time})
+
+    def sync(self) -> None:
+        """Have all records on disk."""
+        try:
+            self._log.sync()
+        except (OSError, StateError) as failure:
+            raise Unavailable(f"the log cannot be written: {failure}") from failure
+
+    def told(self) -> list[tuple[str, Told]]:
+        """What there is to tell since the last time, by full id: not before `sync`."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def held(self, tenant: str, name: str) -> Held:
+        """A subscription of a tenant. Raises NotFound."""
+        held = self._book.get(full_id(tenant, name))
+        if held is None:
+            raise NotFound(f"no subscription has the id {name!r}")
+        return held
+
+    def page(self, tenant: str, after: str | None = None, limit: int | None = None) -> list[tuple[str, Held]]:
+        """A tenant's subscriptions, or those after one of them, in the order of their registration."""
+        start = None if after is None else full_id(tenant, after)
+        found = ((full, self._book.get(full)) for full in self._book.page(tenant, start, limit))
+        return [(full, held) for full, held in found if held is not None]
+
+    def live(self, tenant: str) -> int:
+        """How many subscriptions of a tenant are kept."""
+        return self._book.live(tenant)
+
+    def outdated(self, tenant: str, grants: Grants) -> list[str]:
+        """Own ids of a tenant's subscriptions that these grants would keep otherwise. Cost: linear."""
+        verdicts: dict[Template, bool] = {}
+        found = []
+        for full, held in self.page(tenant):
+            if held.template not in verdicts:
+                verdicts[held.template] = not self._is_kept_so(held.template, grants)
+            if verdicts[held.template]:
+                found.append(own_id(full))
+        return found
+
+    def temporary(self) -> list[str]:
+        """Full ids of the subscriptions that end when nobody watches."""
+        return self._book.temporary()
+
+    def open(self, asked: Sequence[Asking]) -> list[Opening | NotFound]:
+        """How clients begin to watch: from snapshots, or from the records that they heard last.
+
+        Many at once cost little more than one.
+        """
+        openings: list[Opening | NotFound] = []
+        new: set[str] = set()
+        for tenant, name, after in asked:
+            full = full_id(tenant, name)
+            held = self._book.get(full)
+            if held is None:
+                openings.append(NotFound(f"no subscription has the id {name!r}"))
+                continue
+            missed = None if after is None or after > self.number else self._history.since(full, after)
+            if missed is not None:
+                openings.append(Opening("resumed", self.number, held, batches=tuple(missed)))
+            elif after is not None:
+                openings.append(Opening("too-old", self.number, held))
+            else:
+                new.add(full)
+                openings.append(Opening("snapshot", self.number, held, progress=self._progress(full, held)))
+        answers = self._answers([full for full in new if full in self.engine])
+        for place, opening in enumerate(openings):
+            if isinstance(opening, Opening) and opening.kind == "snapshot":
+                full = full_id(asked[place].tenant, asked[place].name)
+                openings[place] = opening._replace(changes=answers.get(full, "[]"))
+        return openings
+
+    def answer(self, full: str) -> str:
+        """The current answer of a subscription as a JSON array of enters; empty for what has none."""
+        if full not in self.engine:
+            return "[]"
+        return self._answers([full]).get(full, "[]")
+
+    def result(self, tenant: str, name: str) -> pa.Table:
+        """A subscription's current answer. Raises NotFound for one that has matured."""
+        held = self.held(tenant, name)
+        if held.is_over:
+            raise NotFound(f"{name!r} has matured")
+        return self.engine.result(full_id(tenant, name))
+
+    def explain(self, tenant: str, name: str, event: Mapping[str, Any] | None = None) -> str:
+        """Which index keeps a subscription; with an event, why it does or does not match."""
+        held = self.held(tenant, name)
+        if held.is_over:
+            raise NotFound(f"{name!r} has matured")
+        if event is not None:
+            event = tuples_for_ranges([event])[0]
+        text = self.engine.explain(full_id(tenant, name), event)
+        return _without_counts(text.replace(full_id(tenant, name), name, 1))
+
+    def space(self, tenant: str, name: str, grants: Grants) -> dict[str, Any]:
+        """The space of a subscription: ranges of the tenant's own, and tiles of the last batch's messages.
+
+        The first call costs a reading of the table, and from then on each batch is told twice, until nobody
+        has looked for a while.
+        """
+        held = self.held(tenant, name)
+        template = held.template
+        sketch = self._sketches.get(template)
+        if sketch is None:
+            checked = self.check(template.sql, grants)
+            sketch = Sketch(self.engine, self._declarations[checked.source], checked)
+            self._sketches[template] = sketch
+        sketch.idle = 0
+        mine = [each for _, each in self.page(tenant) if each.template == template]
+        ranges = [sketch.interval(each.params) for each in mine[:DRAWN]]
+        return {"column": sketch.column, "ranges": ranges, "tiles": sketch.tiles, "number": self.number}
+
+    @property
+    def is_snapshot_due(self) -> bool:
+        return self._log.size > max(SNAPSHOT_BYTES, 2 * self._snapshot_bytes)
+
+    def snapshot(self) -> None:
+        """Write a snapshot and drop the log before it. Cost: linear in the state."""
+        if (self._folder / snapshots.name(self.number)).exists():
+            return
+        self._log.sync()
+        self._log.start(self.number + 1)
+        facts = {
+            "epoch": self.epoch,
+            "batches": [[name, *known] for name, known in self._batches.items()],
+            "sources": [each.as_dict() for each in self._declarations.values()],
+        }
+        state = snapshots.State(self.number, self.engine, self._book, self._history, facts)
+        self._snapshot_bytes = snapshots.write(self._folder, state)
+        snapshots.forget(self._folder, self.number)
+        self._log.forget(self.number + 1)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._log.close()
+        os.close(self._lock)
+
+    def _recover(self) -> None:
+        """Become what is on disk."""
+        history = History(per_subscription=self._retained[0], characters=self._retained[1])
+        found = snapshots.read(self._folder, history)
+        facts: dict[str, Any] = {"epoch": self._first_epoch(), "batches": [], "sources": []}
+        if found:
+            facts = found.facts
+        self.number = found.number if found else 0
+        self.engine = found.engine if found else Engine()
+        self._book = found.book if found else Book()
+        self._history = history
+        #: the hub's own name: cursors of another hub are not taken
+        self.epoch: str = facts["epoch"]
+        self._sketches: dict[Template, Sketch] = {}
+        self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
+        self._catalog = {name: schema_of(each) for name, each in self._declarations.items()}
+        self._batches: OrderedDict[str, Receipt] = OrderedDict(
+            (name, Receipt(*known)) for name, *known in facts["batches"]
+        )
+        self._log = Log(self._folder)
+        for record in self._log.replay(self.number):
+            self._perform(record)
+            self.number = record.number
+        self._fresh = []
+        self._log.resume(self.number + 1)
+
+    def _first_epoch(self) -> str:
+        """A new hub's name, on disk before its first record, so that cursors of another are not taken."""
+        path = self._folder / "epoch"
+        if not path.exists():
+            with path.open("w") as file:
+                file.write(secrets.token_hex(4))
+                file.flush()
+                os.fsync(file.fileno())
+        return path.read_text()
+
+    def _accept(self, head: dict[str, Any], body: bytes = b"") -> Receipt:
+        record = Record(self.number + 1, head, body)
+        heard = len(self._fresh)
+        try:
+            receipt = self._perform(record)
+        except Error:
+            raise
+        except Exception:
+            # What the engine did before it failed is unknown: what is on disk is not.
+            logger.exception(
+                "record %d (%s) failed; going back to what is on disk", record.number, head["op"]
+            )
+            fresh = self._fresh[:heard]
+            self._log.sync()
+            self._log.close()
+            self._recover()
+            self._fresh = fresh
+            raise
+        try:
+            self._log.append(record)
+        except (OSError, StateError) as failure:
+            raise Unavailable(f"the log cannot be written: {failure}") from failure
+        self.number = record.number
+        return receipt
+
+    def _perform(self, record: Record) -> Receipt:
+        """Apply a record, new or read from the log. One that raises an Error has changed nothing."""
+        head = record.head
+        match head["op"]:
+            case "declare":
+                declaration = Declaration(**head["source"])
+                self.engine.declare(declaration)
+                self._declarations[declaration.name] = declaration
+                self._catalog[declaration.name] = schema_of(declaration)
+                return Receipt(record.number)
+            case "subscribe":
+                return self._register(record)
+            case "unsubscribe":
+                for name in head["ids"]:
+                    self._end(full_id(head["tenant"], name))
+                return Receipt(record.number)
+            case "publish":
+                return self._take_rows(record)
+            case "delete":
+                told = self.engine.delete(head["source"], head["keys"], rows=True)
+                key = self._declarations[head["source"]].key
+                self._sketch(head["source"], [{key: value, "_op": "delete"} for value in head["keys"]])
+                return Receipt(record.number, rows=len(head["keys"]), changes=self._tell(record.number, told))
+            case "advance":
+                told = self.engine.advance(head["source"], head["time"], rows=True)
+                return Receipt(record.number, changes=self._tell(record.number, told))
+            case other:
+                raise StateError(f"record {record.number} has the unknown operation {other!r}")
+
+    def _register(self, record: Record) -> Receipt:
+        head = record.head
+        if "id" in head:
+            columns = {name: [value] for name, value in head["params"].items()}
+            rows = [dict(head["params"])]
+            names = [head["id"]]
+        else:
+            table = read_arrow(record.body)
+            names = _ids(table.column("id"))
+            columns = {name: table.column(name) for name in table.column_names if name != "id"}
+            rows = table.drop_columns(["id"]).to_pylist()
+        fulls = [full_id(head["tenant"], name) for name in names]
+        for name, full in zip(names, fulls, strict=True):
+            if not self._book.is_free(full):
+                raise Conflict(f"subscription id {name!r} is taken")
+        if len(set(fulls)) < len(fulls):
+            raise Conflict("a subscription id comes twice")
+        template = Template(**{**head["template"], "names": tuple(columns)})
+        self.engine.subscribe_many(template.kept, {**columns, "id": fulls}, repeat=template.repeat)
+        for full, row in zip(fulls, rows, strict=True):
+            self._book.add(full, Held(template, tuple(map(_plain, row.values())), record.number))
+            self._history.open(full, record.number)
+        return Receipt(record.number, tuple(names))
+
+    def _take_rows(self, record: Record) -> Receipt:
+        head = record.head
+        name = head["source"]
+        if name not in self._catalog:
+            raise UnknownSource(f"there is no table or stream {name!r}")
+        rows = read_rows(head["form"], record.body)
+        if self._catalog[name].columns is None and isinstance(rows, list):
+            rows = tuples_for_ranges(rows)
+        told = self.engine.publish(name, rows, rows=True)
+        self._sketch(name, rows)
+        receipt = Receipt(record.number, rows=len(rows), changes=self._tell(record.number, told))
+        if head["batch"] is not None:
+            self._batches[head["batch"]] = receipt
+            if len(self._batches) > REMEMBERED_BATCHES:
+                self._batches.popitem(last=False)
+        return receipt
+
+    def _sketch(self, name: str, rows: Any) -> None:
+        """Tell the sketches of a table too, while somebody looks at them."""
+        for template, sketch in list(self._sketches.items()):
+            if sketch.source == name and not try_follow(sketch, rows):
+                del self._sketches[template]
+
+    def _tell(self, number: int, changes: pa.Table) -> int:
+        self._fresh += self._history.extend(number, by_subscription(changes))
+        if "mature" in changes.column("op").unique().to_pylist():
+            for full in changes.column("subscription").unique().to_pylist():
+                if full not in self.engine:
+                    for gone in self._book.finish(full, number):
+                        self._history.forget(gone)
+        return int(changes.num_rows)
+
+    def _end(self, full: str) -> None:
+        if full in self.engine:
+            self.engine.unsubscribe(full)
+        self._book.remove(full)
+        self._history.forget(full)
+
+    def _answers(self, fulls: Sequence[str]) -> dict[str, str]:
+        return dict(by_subscription(self.engine.answers(fulls, rows=True))) if fulls else {}
+
+    def _progress(self, full: str, held: Held) -> str | None:
+        if held.template.kind != "threshold" or held.is_over:
+            return None
+        return str(json_rows(self.engine.result(full))[0].as_py())
+
+    def _is_kept_so(self, template: Template, grants: Grants) -> bool:
+        try:
+            return self.check(template.sql, grants).kept == template.kept
+        except Error:
+            return False
+
+    def _refuse_more(self, tenant: str, count: int, limit: int | None) -> None:
+        if limit is not None and self._book.live(tenant) + count > limit:
+            raise QuotaExceeded(f"you may have {limit} subscriptions, and have {self._book.live(tenant)}")
+
+    def _head(self, tenant: str, checked: Checked, options: Options) -> dict[str, Any]:
+        if options.repeat and checked.kind != "threshold":
+            raise ParameterError("repeat goes with a threshold (SUM or COUNT … HAVING)")
+        template = Template(tenant, checked.sql, checked.kept, checked.kind, (), *options)
+        return {"op": "subscribe", "tenant": tenant, "template": template._asdict()}
+
+
+def _locked(folder: Path) -> int:
+    """A lock on the folder that ends with the process. Raises StateError if another has it."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StateError(f"another process is using {folder}") from None
+    return descriptor
+
+
+def _ids(column: pa.ChunkedArray) -> list[str]:
+    if column.null_count:
+        raise ParameterError("an id is null")
+    return [str(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _without_counts(text: str) -> str:
+    """An explanation without how many subscriptions share the index: others have some of them."""
+    lines = text.split("\n")
+    return "\n".join(line.split(" (")[0] if line.startswith("index:") else line for line in lines)

@@ -1,0 +1,163 @@
+"""What the parts of a running server share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tocsin.gateway.book import own_id
+from tocsin.gateway.desk import Desk
+from tocsin.gateway.failures import Forbidden, GatewayError, Unauthorized, Unavailable
+from tocsin.gateway.hub import Hub
+from tocsin.gateway.metrics import Metrics
+from tocsin.gateway.quotas import Allowance, Connections
+from tocsin.gateway.registry import Identity, Registry
+
+logger = logging.getLogger(__name__)
+
+
+class Connection(Protocol):
+    """A WebSocket or a stream of events, as the server sees it."""
+
+    identity: Identity
+    kind: str
+
+    def close(self, code: int, reason: str) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server runs. The defaults are for one machine."""
+
+    folder: Path
+    #: the registry's database; none is a SQLite file in the folder
+    database: str | None = None
+    #: origins of pages, beside the server's own, that may connect
+    origins: tuple[str, ...] = ()
+    #: the longest body of a request, and the longest frame, in bytes
+    body_limit: int = 16 << 20
+    frame_limit: int = 1 << 20
+    #: batches of changes retained for each subscription, and characters over all
+    retained: int = 256
+    retained_characters: int = 64 << 20
+    #: seconds that a temporary subscription lasts when nobody watches it
+    linger: float = 60.0
+    #: subscriptions that one connection may watch
+    watches: int = 10_000
+    #: seconds that a connection may take to say who it is
+    patience: float = 10.0
+
+    @property
+    def url(self) -> str:
+        return self.database or f"sqlite:///{self.folder.absolute() / 'registry.db'}"
+
+
+@dataclass
+class Server:
+    """One server, while it runs."""
+
+    settings: Settings
+    registry: Registry
+    desk: Desk
+    metrics: Metrics
+    allowance: Allowance = field(default_factory=Allowance)
+    connections: Connections = field(default_factory=Connections)
+    open: set[Connection] = field(default_factory=set)
+    #: temporary subscriptions that nobody watches, and since when
+    lonely: dict[str, float] = field(default_factory=dict)
+    is_stopping: bool = False
+
+    @classmethod
+    async def start(cls, settings: Settings) -> Server:
+        """Open the registry and the hub, and go on from what is on disk."""
+        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        registry = await asyncio.to_thread(Registry, settings.url)
+        hub = await asyncio.to_thread(
+            Hub,
+            settings.folder / "hub",
+            retained=settings.retained,
+            retained_characters=settings.retained_characters,
+        )
+        metrics = Metrics()
+        server = cls(settings, registry, Desk(hub, metrics), metrics)
+        for full in await server.desk.do(lambda hub: hub.temporary()):
+            server.lonely[full] = server.desk.now()
+        return server
+
+    def say_goodbye(self) -> None:
+        """Take no more connections, and end those that are open."""
+        self.is_stopping = True
+        for connection in list(self.open):
+            connection.close(1012, "the server is stopping: come back with the last cursor")
+
+    async def stop(self) -> None:
+        """Say goodbye, finish what waits, and close."""
+        self.say_goodbye()
+        await self.desk.close()
+        self.registry.close()
+
+    async def identify(self, authorization: str | None) -> Identity:
+        """Who sends this header. Raises Unauthorized."""
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthorized("send a key as `Authorization: Bearer tocsin_…`")
+        return await self.identify_key(key.strip())
+
+    async def identify_key(self, key: str) -> Identity:
+        """Whose key this is. Raises Unauthorized."""
+        found = self.registry.remembered(key) or await asyncio.to_thread(self.registry.identify, key)
+        if found is None:
+            raise Unauthorized("this key is not valid")
+        return found
+
+    def admit(self, connection: Connection) -> None:
+        """Count a connection in. Raises QuotaExceeded."""
+        if self.is_stopping:
+            raise Unavailable("the server is stopping", retry_after=1.0)
+        self.connections.take(connection.identity.tenant)
+        self.metrics.connections.labels(connection.kind).inc()
+        self.open.add(connection)
+
+    def dismiss(self, connection: Connection) -> None:
+        """Count a connection out."""
+        if connection in self.open:
+            self.open.discard(connection)
+            self.metrics.connections.labels(connection.kind).dec()
+            self.connections.give_back(connection.identity.tenant)
+
+    def drop_key(self, key: str) -> None:
+        """End the connections that were opened with a key."""
+        for connection in list(self.open):
+            if connection.identity.key == key:
+                connection.close(4001, "the key has been revoked")
+
+    async def unsubscribe(self, tenant: str, names: list[str], reason: str) -> None:
+        """End subscriptions, and tell those who watch them."""
+        await self.desk.do(lambda hub: hub.unsubscribe(tenant, names))
+        for name in names:
+            self.lonely.pop(f"{tenant}/{name}", None)
+            self.desk.end(f"{tenant}/{name}", reason)
+
+    async def sweep(self) -> None:
+        """End the temporary subscriptions that nobody has watched for long enough."""
+        until = self.desk.now() - self.settings.linger
+        for full, since in list(self.lonely.items()):
+            if self.desk.watched(full):
+                del self.lonely[full]
+            elif since <= until:
+                del self.lonely[full]
+                tenant = full.partition("/")[0]
+                try:
+                    await self.unsubscribe(tenant, [own_id(full)], "nobody watched it")
+                except GatewayError:
+                    logger.debug("a temporary subscription was gone already")
+
+
+def require(identity: Identity, scope: str) -> None:
+    """Raise Forbidden unless the key is for this."""
+    if scope not in identity.scopes:
+        raise Forbidden(f"this key is not for {scope}")

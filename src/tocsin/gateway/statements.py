@@ -1,0 +1,151 @@
+"""A tenant's statement as the engine gets it: over the sources and the rows that the tenant may see.
+
+The statement is read and planned as the tenant wrote it, so that an error underlines the tenant's own text
+and names no source of others. Then the tenant's row predicate is conjoined to the tree, never to the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tocsin.engine.catalog import Declaration
+from tocsin.errors import DeclarationError, ParameterError, SQLError
+from tocsin.language import (
+    Catalog,
+    Column,
+    Constant,
+    Join,
+    Match,
+    Parameter,
+    Plan,
+    SourceSchema,
+    Statement,
+    parameters,
+    parse,
+    plan,
+)
+from tocsin.language.statement import Condition
+
+#: The grant of a source that names all of them.
+EVERY = "*"
+
+#: What a tenant may see: by source, or EVERY, the condition on its rows; empty is all rows.
+Grants = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A statement that the engine can keep for a tenant."""
+
+    #: as the tenant wrote it
+    sql: str
+    #: as the engine keeps it
+    kept: str
+    #: what it means, without the tenant's predicate
+    plan: Plan
+    #: whether a condition on the tenant's rows was added
+    is_confined: bool
+
+    @property
+    def kind(self) -> str:
+        """Such as `top-k`, in small letters."""
+        return KINDS[type(self.plan).__name__]
+
+    @property
+    def source(self) -> str:
+        """The source after FROM."""
+        return self.plan.left if isinstance(self.plan, Join) else self.plan.source
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(sorted(parameters(self.plan)))
+
+
+KINDS = {
+    "TopK": "top-k",
+    "Aggregate": "aggregate",
+    "Distinct": "distinct",
+    "Rows": "rows",
+    "Join": "join",
+    "Threshold": "threshold",
+    "Match": "match",
+}
+
+
+def visible(name: str, grants: Grants) -> bool:
+    """Whether a tenant may see a source."""
+    return name in grants or EVERY in grants
+
+
+def schema_of(declaration: Declaration) -> SourceSchema:
+    """What planning has to know of a declared source. Raises DeclarationError."""
+    return declaration.build().schema
+
+
+def check(sql: str, catalog: Catalog, grants: Grants, scores: Mapping[str, str | None]) -> Checked:
+    """Read a tenant's statement. Raises SQLError with places in the tenant's text, or ParameterError."""
+    seen = {name: schema for name, schema in catalog.items() if visible(name, grants)}
+    statement = parse(sql)
+    made = plan(statement, seen)
+    kept = statement
+    sources = [statement.source, *([statement.join.source] if statement.join else [])]
+    for source in sources:
+        condition = grants.get(source.name.name, grants.get(EVERY, ""))
+        if condition:
+            if isinstance(made, Match) and scores.get(source.name.name) not in (None, "sum"):
+                raise ParameterError(
+                    f"the scores of {source.name.name!r} do not go with a condition on your rows"
+                )
+            label = source.label if statement.join else None
+            kept = _conjoined(kept, condition, label, is_match=isinstance(made, Match))
+    text = str(kept)
+    if kept is not statement:
+        try:
+            plan(parse(text), seen)
+        except SQLError:
+            raise ParameterError(
+                "this kind of statement cannot be kept together with the condition on your rows"
+            ) from None
+    return Checked(sql, text, made, kept is not statement)
+
+
+def check_condition(condition: str, schema: SourceSchema | None) -> None:
+    """Raise DeclarationError unless a condition on rows can be conjoined to statements over a source.
+
+    Of a source that is not there yet, its form alone can be checked.
+    """
+    try:
+        conditions = _conditions(condition)
+        if schema is not None:
+            name = schema.name.replace('"', '""')
+            plan(parse(f'SELECT * FROM "{name}" WHERE {condition}'), {schema.name: schema})
+    except SQLError as failure:
+        raise DeclarationError(f"the condition {condition!r}: {failure.message}") from None
+    for each in conditions:
+        if not isinstance(each.subject, Column) or each.subject.source is not None or each.weight is not None:
+            raise DeclarationError(f"the condition {condition!r}: compare bare columns with values")
+        if any(isinstance(operand, Parameter) for operand in each.operands):
+            raise DeclarationError(f"the condition {condition!r} cannot have parameters")
+
+
+def _conditions(condition: str) -> tuple[Condition, ...]:
+    """The conditions of a conjunction. Raises SQLError where the text is anything more than that."""
+    sql = f"SELECT * FROM t WHERE {condition}"
+    read = parse(sql)
+    if read.order is not None or read.limit is not None or read.having is not None:
+        raise SQLError("conditions joined by AND are all that is taken here", sql=sql, start=0, end=len(sql))
+    return read.where
+
+
+def _conjoined(statement: Statement, condition: str, label: str | None, *, is_match: bool) -> Statement:
+    added = []
+    for each in _conditions(condition):
+        subject: Any = each.subject
+        if label is not None:
+            subject = Column(subject.name, label)
+        # In a match, conditions have weights, and the tenant's own must not move the score.
+        weight = Constant(0) if is_match else None
+        added.append(replace(each, subject=subject, weight=weight))
+    return replace(statement, where=statement.where + tuple(added))

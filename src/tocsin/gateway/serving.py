@@ -74,7 +74,7 @@ def serve(settings: Settings, host: str, port: int) -> None:
     # Long work in a thread holds the interpreter for short turns only, so that frames leave in time.
     sys.setswitchinterval(0.001)
     # Nearly everything here is short-lived or lasts: looking through all of it is seldom worth the pause.
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(10_000, 5, 1_000)
     # uvicorn has handlers of its own while it runs; after an orderly end it raises the signal again.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)

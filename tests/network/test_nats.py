@@ -145,3 +145,35 @@ def test_an_edge_outlives_the_server(server: NatsServer) -> None:
         return edge
 
     table.check(asyncio.run(run()))
+
+
+@pytest.mark.slow
+def test_an_edge_says_when_it_has_caught_up(server: NatsServer) -> None:
+    table, publisher = Table(), Publisher()
+
+    async def run() -> None:
+        edge, earlier = (Edge(table.described, table.lo, table.hi) for _ in range(2))
+        ready = asyncio.Event()
+        # Any of the servers will do.
+        async with NatsCarrier(f"{server.address},nats://127.0.0.1:1") as carrier:
+            assert await carrier.spaces() == []
+            await carrier.publish(publisher.open(table.space, Zones.build(table.points, 4)))
+            assert await carrier.spaces() == [table.space]
+            await carrier.publish(publisher.snapshot(table.engine.snapshot("t", table.space)))
+            await carrier.run(earlier, lambda delivery: None, until=lambda: True)
+            await carrier.publish(publisher.post(table.engine.messages("t", table.rows(5))))
+            following = asyncio.create_task(carrier.run(edge, lambda delivery: None, caught_up=ready.set))
+            await asyncio.wait_for(ready.wait(), 30)
+            table.check(edge)
+            assert edge.is_level_with(earlier)
+            assert not earlier.is_level_with(edge)
+            assert edge.seq > earlier.seq
+            # It goes on from there.
+            await carrier.publish(publisher.post(table.engine.messages("t", table.rows(5))))
+            seq = edge.seq
+            while edge.seq == seq:
+                await asyncio.sleep(0.02)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from tocsin.cli.failures import BAD_USAGE, OK
@@ -26,6 +27,9 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"{failure.name} is not installed; this needs: pip install 'tocsin[gateway]'", file=sys.stderr)
         return BAD_USAGE
+    if options.nats is not None and find_spec("nats") is None:
+        print("nats is not installed; --nats needs: pip install 'tocsin[gateway,network]'", file=sys.stderr)
+        return BAD_USAGE
     configure(options.log_level)
     settings = Settings(
         Path(options.folder),
@@ -33,6 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         origins=tuple(options.origin),
         body_limit=options.body_limit,
         retained=options.retain,
+        nats=options.nats,
+        root=options.root,
     )
     try:
         key = first_key(settings, always=options.new_key)
@@ -63,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--retain", type=int, default=256, help="updates kept a subscription (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--nats", help="be fed by a job over NATS: nats://host:port, several with commas between them"
+    )
+    parser.add_argument(
+        "--root", default="tocsin", help="the job's sink path, with --nats (default: %(default)s)"
     )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     parser.add_argument("--new-key", action="store_true", help="print a new key for everything, and stop")

@@ -131,6 +131,10 @@ class Book:
                     break
         return list(islice(names, limit))
 
+    def templates(self) -> list[Template]:
+        """What the subscriptions were registered with, each once; also some of ended ones."""
+        return list(self._templates)
+
     def temporary(self) -> list[str]:
         """Full ids of the subscriptions that end when nobody watches. Cost: linear."""
         return [full for full, held in self._held.items() if held.template.temporary]

@@ -233,6 +233,10 @@ class Desk:
         self._metrics.commits.observe(seconds)
         self._metrics.log_bytes.set(self._hub.records_bytes)
         self._metrics.subscriptions.set(self._hub.subscriptions)
+        self._after_round()
+
+    def _after_round(self) -> None:
+        """For desks that have more to do when a round of jobs is settled, and nobody touches the hub."""
 
     def _snapshot(self) -> None:
         try:

@@ -49,6 +49,13 @@ class Conflict(GatewayError):
     code = "conflict"
 
 
+class FedByJob(GatewayError):
+    """A job feeds this gateway: nobody else declares or publishes anything here."""
+
+    status = 409
+    code = "fed-by-job"
+
+
 class TooLarge(GatewayError):
     """The body is longer than the server takes."""
 

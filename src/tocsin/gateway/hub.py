@@ -216,7 +216,7 @@ class Hub:
             else:
                 new.add(full)
                 openings.append(Opening("snapshot", self.number, held, progress=self._progress(full, held)))
-        answers = self._answers([full for full in new if full in self.engine])
+        answers = self._answers([full for full in new if self._is_kept(full)])
         for place, opening in enumerate(openings):
             if isinstance(opening, Opening) and opening.kind == "snapshot":
                 full = full_id(asked[place].tenant, asked[place].name)
@@ -225,7 +225,7 @@ class Hub:
 
     def answer(self, full: str) -> str:
         """The current answer of a subscription as a JSON array of enters; empty for what has none."""
-        if full not in self.engine:
+        if not self._is_kept(full):
             return "[]"
         return self._answers([full]).get(full, "[]")
 
@@ -397,7 +397,7 @@ class Hub:
         if len(set(fulls)) < len(fulls):
             raise Conflict("a subscription id comes twice")
         template = Template(**{**head["template"], "names": tuple(columns)})
-        self.engine.subscribe_many(template.kept, {**columns, "id": fulls}, repeat=template.repeat)
+        self._keep(template, columns, fulls)
         for full, row in zip(fulls, rows, strict=True):
             self._book.add(full, Held(template, tuple(map(_plain, row.values())), record.number))
             self._history.open(full, record.number)
@@ -435,9 +435,20 @@ class Hub:
                         self._history.forget(gone)
         return int(changes.num_rows)
 
-    def _end(self, full: str) -> None:
+    def _keep(self, template: Template, columns: Mapping[str, Any], fulls: Sequence[str]) -> None:
+        """Begin to keep the answers of new subscriptions."""
+        self.engine.subscribe_many(template.kept, {**columns, "id": fulls}, repeat=template.repeat)
+
+    def _is_kept(self, full: str) -> bool:
+        return full in self.engine
+
+    def _drop(self, full: str) -> None:
+        """Keep an answer no more."""
         if full in self.engine:
             self.engine.unsubscribe(full)
+
+    def _end(self, full: str) -> None:
+        self._drop(full)
         self._book.remove(full)
         self._history.forget(full)
 

@@ -50,6 +50,10 @@ class Settings:
     watches: int = 10_000
     #: seconds that a connection may take to say who it is
     patience: float = 10.0
+    #: NATS servers whose job feeds this gateway, with commas between them; none: it has tables of its own
+    nats: str | None = None
+    #: the job's root of subjects
+    root: str = "tocsin"
 
     @property
     def url(self) -> str:
@@ -76,14 +80,8 @@ class Server:
         """Open the registry and the hub, and go on from what is on disk."""
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         registry = await asyncio.to_thread(Registry, settings.url)
-        hub = await asyncio.to_thread(
-            Hub,
-            settings.folder / "hub",
-            retained=settings.retained,
-            retained_characters=settings.retained_characters,
-        )
         metrics = Metrics()
-        server = cls(settings, registry, Desk(hub, metrics), metrics)
+        server = cls(settings, registry, await _desk(settings, metrics), metrics)
         for full in await server.desk.do(lambda hub: hub.temporary()):
             server.lonely[full] = server.desk.now()
         return server
@@ -155,6 +153,25 @@ class Server:
                     await self.unsubscribe(tenant, [own_id(full)], "nobody watched it")
                 except GatewayError:
                     logger.debug("a temporary subscription was gone already")
+
+
+async def _desk(settings: Settings, metrics: Metrics) -> Desk:
+    """A desk with the hub that the settings ask for, as it is on disk."""
+    kept = {"retained": settings.retained, "retained_characters": settings.retained_characters}
+    if settings.nats is None:
+        return Desk(await asyncio.to_thread(Hub, settings.folder / "hub", **kept), metrics)
+    # Needs the extra `network` too.
+    from tocsin.gateway.edge_desk import EdgeDesk
+    from tocsin.gateway.edge_hub import EdgeHub
+
+    hub = await asyncio.to_thread(EdgeHub, settings.folder / "edge", **kept)
+    desk = EdgeDesk(hub, metrics, settings.nats, settings.root)
+    try:
+        await desk.follow()
+    except BaseException:
+        await desk.close()
+        raise
+    return desk
 
 
 def require(identity: Identity, scope: str) -> None:

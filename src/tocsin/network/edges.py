@@ -94,6 +94,15 @@ class Edge:
     def __len__(self) -> int:
         return len(self._lo)
 
+    @property
+    def seq(self) -> int:
+        """The number of the last row that was told of here; -1 before the start."""
+        return max((seq if n >= 0 else seq - 1 for seq, n in self._applied.values()), default=-1)
+
+    def is_level_with(self, other: Edge) -> bool:
+        """Whether this edge knows all that another one of the space does, in the zones of that one."""
+        return all(self._applied.get(subject, (-1, -1)) >= at for subject, at in other._applied.items())
+
     def start(self, origin: Origin) -> list[Instruction]:
         """Begin anew. Cost: reading the snapshot, and k searches a subscription."""
         self._maps, self._zones, self._applied, self._ended = {}, {}, {}, {}

@@ -36,14 +36,17 @@ UNWELL = (NothingCame, NoRespondersError, APIError)
 
 
 class NatsCarrier:
-    """A connection to a NATS server with JetStream. Use as `async with NatsCarrier(…) as carrier`."""
+    """A connection to NATS with JetStream. Use as `async with NatsCarrier(…) as carrier`.
+
+    Several servers of one cluster are given with commas between them.
+    """
 
     def __init__(self, servers: str = "nats://127.0.0.1:4222", *, root: str = "tocsin") -> None:
         self.root = root
         self._servers = servers
 
     async def __aenter__(self) -> Self:
-        self._client: Client = await nats.connect(self._servers)
+        self._client: Client = await nats.connect(self._servers.split(","))
         self._stream: JetStreamContext = self._client.jetstream()
         try:
             await self._stream.stream_info(self.root)
@@ -71,6 +74,12 @@ class NatsCarrier:
         for stored in waiting:
             await stored
 
+    async def spaces(self) -> list[str]:
+        """The names of the spaces that are published. Cost: a request a space."""
+        known = await self._stream.stream_info(self.root, subjects_filter=f"{self.root}.*.{MAP}")
+        lasts = [await self._stream.get_last_msg(self.root, each) for each in known.state.subjects or ()]
+        return sorted(str(unpack(last.data or b"").said["space"]) for last in lasts)
+
     async def newest_map(self, space: str) -> Zones | None:
         """The map that was published last."""
         try:
@@ -97,14 +106,22 @@ class NatsCarrier:
         return origin, min(each.metadata.sequence.stream for each in mine)
 
     async def run(
-        self, edge: Edge, deliver: Callable[[Deliver], None], *, until: Callable[[], bool] | None = None
+        self,
+        edge: Edge,
+        deliver: Callable[[Deliver], None],
+        *,
+        until: Callable[[], bool] | None = None,
+        caught_up: Callable[[], None] | None = None,
     ) -> None:
         """Start an edge and bring it what comes, until cancelled.
 
-        `until` is asked now and then whether to end when all that is there is read.
+        `until` is asked now and then whether to end when all that is there is read. `caught_up` is called
+        once, when the edge has read all that was there at its start.
         """
         origin, place = await self.origin(edge)
+        readers: list[_Reader] = []
         tasks: set[asyncio.Task[None]] = set()
+        ending = until if caught_up is None else _at_once
 
         def follow(instructions: list[Instruction]) -> None:
             for instruction in instructions:
@@ -112,19 +129,22 @@ class NatsCarrier:
                     deliver(instruction)
             subjects = [each.subject for each in instructions if isinstance(each, Subscribe)]
             if subjects:
-                reader = _Reader(self._stream, self.root, subjects, place)
-                tasks.add(asyncio.create_task(reader.read(edge, follow, until)))
+                readers.append(_Reader(self._stream, self.root, subjects, place))
+                tasks.add(asyncio.create_task(readers[-1].read(edge, follow, ending)))
 
         follow(edge.start(origin))
         try:
-            while tasks:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                tasks -= done
-                for task in done:
-                    task.result()
+            await _finish(tasks)
+            if caught_up is not None:
+                caught_up()
+                ending = until
+                tasks.update(asyncio.create_task(reader.read(edge, follow, until)) for reader in readers)
+                await _finish(tasks)
         finally:
             for task in tasks:
                 task.cancel()
+            # They are gone before the connection is: one that is closed under them is a failure.
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _all(self, subject: str) -> list[Msg]:
         """Every payload of a subject that is there now."""
@@ -207,3 +227,16 @@ class _Reader:
         self._source = await self._stream.pull_subscribe_bind(made.name, self._name)
         self._seen = 0
         return self._source
+
+
+async def _finish(tasks: set[asyncio.Task[None]]) -> None:
+    """Until none is left, those included that come meanwhile."""
+    while tasks:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        tasks -= done
+        for task in done:
+            task.result()
+
+
+def _at_once() -> bool:
+    return True

@@ -149,7 +149,8 @@ def spread_cut_off(
         for place in range(gates.zone_start[zone], gates.zone_start[zone + 1]):
             slot = gates.member[place]
             is_inside = left < gates.lo[slot] <= x <= gates.hi[slot] < right
-            if is_inside and gates.least_y[slot] <= y:
+            # One that holds the same y may yet prefer the row that is told, as the older one.
+            if is_inside and gates.least_y[slot] < y:
                 if gates.least_x[slot] <= x:
                     left = max(left, gates.least_x[slot])
                 if gates.least_x[slot] >= x:

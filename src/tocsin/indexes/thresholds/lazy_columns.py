@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel, lean_kernel
+from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
 
 #: The largest int64.
 LARGEST = 0x7FFFFFFFFFFFFFFF
@@ -168,7 +168,7 @@ def append_events(
     return is_stopped or clock >= state[DUE]
 
 
-@lean_kernel
+@inlined
 def is_set(bits: Bytes, slot: int) -> bool:
     """Whether the slot's bit is set."""
     return bool((bits[slot >> 3] >> (slot & 7)) & 1)

@@ -294,7 +294,7 @@ class LazyThresholds:
         """Let the cells count events that have come, and if someone may have matured report who has."""
         log = self._log.columns
         if self._cells is not None:
-            self._cells.count(events)
+            self._cells.count(events, int(log.state[CLOCK]))
         if log.state[CLOCK] < log.state[DUE]:
             return
         if self._cells is not None:

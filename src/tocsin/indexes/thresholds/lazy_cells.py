@@ -20,12 +20,11 @@ from tocsin.indexes.thresholds.lazy_cells_columns import (
 from tocsin.indexes.thresholds.lazy_cells_kernels import (
     Looks,
     absorb_events,
-    count_stretches,
+    count_events,
     fill_buckets,
     find_cells,
     find_matured,
     fit_groups,
-    list_due,
     pack_members,
     weigh_members,
 )
@@ -53,7 +52,7 @@ PIECE_BITS = 4
 #: Events that may be counted by stretch only.
 LATE = 1 << 17
 #: So many places for each member, and they are given up.
-SPARSE = 32
+SPARSE = 8
 
 
 class Events(NamedTuple):
@@ -89,6 +88,11 @@ class Cells:
         self._n_late = 0
         ints = np.empty((3, GROUP), np.int32)
         self._looks = Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
+        #: groups in which someone may have matured at the last events, and how many they are
+        self._due_groups = np.empty(self.n_groups, np.int32)
+        self._n_due = 0
+        #: the clock before which no member can mature
+        self._due = np.full(1, LARGEST)
         with _far_apart():
             find_cells(self.cells, low, ranges.begin[:count])
             find_cells(self.cells, above, ranges.end[:count])
@@ -96,7 +100,7 @@ class Cells:
         ranges.mark[:count] = members.need
         ranges.slot[:count] = members.slots
         slots.place[members.slots] = np.arange(IN_CELLS, IN_CELLS + count, dtype=np.int32)
-        fit_groups(self.cells, ranges, slots, clock, self.n_groups, self._looks)
+        self._fit_groups(slots, clock)
 
     @property
     def _n_edges(self) -> int:
@@ -113,8 +117,8 @@ class Cells:
 
     @property
     def due(self) -> int:
-        """The clock before which no member can mature. Cost: linear in the groups, a nanosecond each."""
-        return int(self.ranges.due.min()) if self.n_members else LARGEST
+        """The clock before which no member can mature."""
+        return self._due.item() if self.n_members else LARGEST
 
     def compact(self, slots: SlotColumns, clock: int) -> None:
         """Give up free places; the cells stay. Cost: linear."""
@@ -125,10 +129,13 @@ class Cells:
         for name in ("begin", "end", "mark", "slot"):
             getattr(ranges, name)[:count] = getattr(self.ranges, name)[:count]
         self.ranges = ranges
-        fit_groups(self.cells, ranges, slots, clock, self.n_groups, self._looks)
+        self._fit_groups(slots, clock)
 
-    def count(self, events: Events) -> None:
-        """Count events. Cost: nanoseconds an event."""
+    def count(self, events: Events, clock: int) -> None:
+        """Count events, which bring the clock to here. If someone may have matured, `settle` must follow.
+
+        Cost: nanoseconds an event.
+        """
         n_late = self._n_late + len(events.weights)
         if n_late > len(self._late_cells):
             self._absorb()
@@ -137,25 +144,46 @@ class Cells:
             self._late_weights = grown(self._late_weights, n_late)
         new = slice(self._n_late, n_late)
         with _far_apart():
-            count_stretches(self.cells, events.values, events.weights, self._late_cells[new])
-        self._late_weights[new] = events.weights
+            self._n_due = count_events(
+                self.cells,
+                self.ranges,
+                events.values,
+                events.weights,
+                clock,
+                self.n_groups,
+                self._late_cells[new],
+                self._late_weights[new],
+                self._due_groups,
+                self._due,
+            )
         self._n_late = n_late
 
     def settle(self, slots: SlotColumns, clock: int, events: Events, report: Report) -> None:
         """Report who has matured at the last events counted; before them nobody was due."""
-        groups = np.empty(self.n_groups, np.int32)
-        groups = groups[: list_due(self.cells, self.ranges, clock, self.n_groups, groups)]
-        if len(groups) == 0:
+        if self._n_due == 0:
             return
+        groups, self._n_due = self._due_groups[: self._n_due], 0
         event_cells = self._late_cells[self._n_late - len(events.weights) : self._n_late]
         self._absorb()
         places, held = np.empty(self.n_members, np.int32), np.empty(self.n_members, np.int64)
         count = find_matured(self.cells, self.ranges, slots, clock, groups, self._looks, places, held)
-        if count == 0:
-            return
-        places = places[:count].copy()
-        wavelet = _wavelet(event_cells, events.weights)
-        crossings = _crossings(places, held[:count].copy())
+        if count:
+            wavelet = _wavelet(event_cells, events.weights)
+            crossings = _crossings(places[:count].copy(), held[:count].copy())
+            self._report_crossings(slots, clock, events, wavelet, crossings, report)
+        self._due[0] = self.ranges.due.min()
+
+    def _report_crossings(
+        self,
+        slots: SlotColumns,
+        clock: int,
+        events: Events,
+        wavelet: Wavelet,
+        crossings: Crossings,
+        report: Report,
+    ) -> None:
+        """Report members that have matured, each at the event that brought it there."""
+        places = crossings.place
         prepare_crossings(self.ranges, slots, wavelet, crossings)
         self.n_members -= int(np.count_nonzero(~slots.is_repeating[self.ranges.slot[places]]))
         n_crossings = len(places)
@@ -217,7 +245,14 @@ class Cells:
         for name, column in self.cells._asdict().items():
             if name.split("_")[-1] in ("weights", "sums"):
                 column[:] = 0
-        fit_groups(self.cells, self.ranges, slots, 0, self.n_groups, self._looks)
+        self._fit_groups(slots, 0)
+
+    def _fit_groups(self, slots: SlotColumns, clock: int) -> None:
+        """Make all groups what their members say. Cost: linear."""
+        fit_groups(self.cells, self.ranges, slots, clock, self.n_groups, self._looks)
+        self._due_groups = np.empty(self.n_groups, np.int32)
+        self._n_due = 0
+        self._due[0] = self.ranges.due.min(initial=LARGEST)
 
     def _absorb(self) -> None:
         """Count into the cells whatever is not. Cost: nanoseconds an event."""

@@ -284,6 +284,44 @@ def list_due(cells: CellColumns, ranges: RangeColumns, clock: int, n_groups: int
 
 
 @lean_kernel
+def count_events(
+    cells: CellColumns,
+    ranges: RangeColumns,
+    values: Floats,
+    event_weights: Longs,
+    clock: int,
+    n_groups: int,
+    out_cells: Ints,
+    out_weights: Longs,
+    out_groups: Ints,
+    due: Longs,
+) -> int:
+    """Count events by stretch and note them; if the clock has reached `due`, list who may have matured.
+
+    How many groups that are; without any, `due` is set to when the next one is. All in one call, because for
+    a single event a call costs more than the work.
+    """
+    count_stretches(cells, values, event_weights, out_cells)
+    for event in range(event_weights.shape[0]):
+        out_weights[event] = event_weights[event]
+    if clock < due[0]:
+        return 0
+    n_due = list_due(cells, ranges, clock, n_groups, out_groups)
+    if n_due == 0:
+        due[0] = first_due(ranges)
+    return n_due
+
+
+@lean_kernel
+def first_due(ranges: RangeColumns) -> int:
+    """The clock before which no member can mature."""
+    first = LARGEST
+    for group in range(ranges.due.shape[0]):
+        first = min(first, ranges.due[group])
+    return first
+
+
+@lean_kernel
 def find_matured(
     cells: CellColumns,
     ranges: RangeColumns,

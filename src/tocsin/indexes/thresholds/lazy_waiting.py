@@ -61,6 +61,8 @@ class Waiting:
         weights = np.frombuffer(b"".join(self._weights), np.int64)
         count = len(self._slots)
         low, high = np.full((axes, count), -np.inf), np.full((axes, count), np.inf)
+        if count == 0:
+            return values, weights, Members(np.empty(0, np.int32), low, high, np.empty(0, np.int64))
         low[:dimensions] = np.array(self._lows, np.float64).reshape(count, dimensions).T
         high[:dimensions] = np.array(self._highs, np.float64).reshape(count, dimensions).T
         is_held = np.arange(len(weights)) >= np.array(self._befores, np.int64)[:, np.newaxis]

@@ -23,6 +23,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     LARGEST,
     LENGTH,
     NOWHERE,
+    SORTED,
     LogColumns,
     SlotColumns,
 )
@@ -39,10 +40,12 @@ from tocsin.indexes.thresholds.lazy_sweep_kernels import (
 #: Groups that small registrations fill in the order of arrival, before they are sorted into tight ones.
 OPEN_GROUPS = 16
 #: So many places for each member, and they are given up.
-SPARSE = 4
+SPARSE = 8
 #: What a member and an event cost in a sweep, if an event of the log costs a group that is looked at 1.
 SWEEP_MEMBER = 15
 SWEEP_EVENT = 15
+#: Groups that must have been held against an event of the log before it pays to sort it.
+SORT_EVENT = 48
 #: Members whose bounds are looked at to choose the grid.
 SAMPLE = 4096
 
@@ -116,7 +119,7 @@ class Boxes:
         self._sweep(groups, slots, log, begin)
         behind = int((begin - self.columns.since[groups]).sum())
         self._behind += behind
-        if behind:
+        if self._behind > SORT_EVENT * int(begin - log.state[SORTED]):
             event_log.sort(begin)
         before = int(report.rows.n_rows[0])
         self._look(groups, slots, log, report, event_log.sorted_batch())
@@ -305,7 +308,10 @@ class Boxes:
         return first
 
     def _choose_grid(self) -> None:
-        """Put as many bounds of members into each row and each column of cells."""
+        """Put as many bounds of members into each row and each column of cells, and none is very wide.
+
+        Where bounds are few, there may still be many events.
+        """
         columns = self.columns
         places = np.flatnonzero(columns.slot >= 0)
         places = places[:: max(len(places) // SAMPLE, 1)]
@@ -315,6 +321,10 @@ class Boxes:
             bounds = np.sort(
                 np.concatenate([columns.bound[2 * axis, places], -columns.bound[2 * axis + 1, places]])
             )
+            finite = bounds[np.isfinite(bounds)]
+            if len(finite):
+                even = np.linspace(0.0, 1.0, len(bounds))
+                bounds = np.sort(np.concatenate([bounds, finite[0] * (1 - even) + finite[-1] * even]))
             columns.grid_edges[axis] = bounds[np.arange(1, GRID) * len(bounds) // GRID]
 
 

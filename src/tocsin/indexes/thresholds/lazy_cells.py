@@ -41,7 +41,7 @@ from tocsin.indexes.thresholds.lazy_members import Members
 
 #: Places that are not worth giving up.
 FEWEST = 1 << 12
-#: Ticks to a unit of length that are tried; how many there may be where there are few edges, and how far
+#: Ticks to a unit of length that are tried; how many there may be where there are few ranges, and how far
 #: from 0; how many bounds are looked at before all are.
 TICKS = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 FEW_TICKS = 1 << 16
@@ -77,11 +77,13 @@ class Cells:
         count = len(members.slots)
         low, above = members.low[0], _next(members.high[0], np.inf)
         is_endless = members.high[0] == np.inf
-        edges = _distinct(np.concatenate([low, above[~is_endless]]))
-        ticks, per_unit = _ticks(low, members.high[0], len(edges))
+        ticks, per_unit = _ticks(low, members.high[0])
         self.n_members = count
         self.n_groups = -(-count // GROUP)
-        self.cells = _cells_at_ticks(ticks, per_unit) if len(ticks) else _cells_between(edges)
+        if len(ticks):
+            self.cells = _cells_at_ticks(ticks, per_unit)
+        else:
+            self.cells = _cells_between(_distinct(np.concatenate([low, above[~is_endless]])))
         self.ranges = ranges = _free_ranges(self.n_groups)
         #: cells and weights of the events that are counted by stretch only, and how many they are
         self._late_cells, self._late_weights = np.empty(LATE, np.int32), np.empty(LATE, np.int64)
@@ -305,7 +307,7 @@ def _distinct(values: Floats) -> Floats:
     return values[is_first]
 
 
-def _ticks(low: Floats, high: Floats, n_edges: int) -> tuple[Floats, float]:
+def _ticks(low: Floats, high: Floats) -> tuple[Floats, float]:
     """All multiples of the unit that the bounds are multiples of, and how many there are to 1; few or none.
 
     Cost: linear.
@@ -319,7 +321,7 @@ def _ticks(low: Floats, high: Floats, n_edges: int) -> tuple[Floats, float]:
             with _far_apart():
                 numbers = np.rint(some * per_unit)
                 first, last = numbers.min(), numbers.max()
-                is_sparse = last - first > max(n_edges, FEW_TICKS)
+                is_sparse = last - first > max(len(low), FEW_TICKS)
             if is_sparse or max(-first, last) > FARTHEST_TICK or (numbers / per_unit != some).any():
                 break
         else:

@@ -30,6 +30,8 @@ class Members(NamedTuple):
 
     def joined(self, other: Members) -> Members:
         """These and then the others."""
+        if len(self.slots) == 0:
+            return other
         return Members(
             np.concatenate([self.slots, other.slots]),
             np.concatenate([self.low, other.low], axis=1),

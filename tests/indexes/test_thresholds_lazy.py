@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.conftest import INTERPRETED, examples
-from tests.oracles.thresholds import Thresholds
+from tests.indexes.thresholds_machine import INFINITY, LARGEST, NAN, ThresholdMachine, maturities, slots_of
 from tests.test_signatures import signatures
-from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Ints
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints
 from tocsin.indexes.thresholds import (
     LazyThresholds,
     ThresholdScan,
@@ -26,18 +23,6 @@ from tocsin.indexes.thresholds import (
     lazy_log,
     lazy_waiting,
 )
-
-Event: TypeAlias = tuple[list[float], int]
-Maturity: TypeAlias = tuple[int, int, float]
-
-INFINITY = float("inf")
-NAN = float("nan")
-LARGEST = 2**63 - 1
-SLOTS = st.integers(0, 7)
-BOUNDS = st.sampled_from([-INFINITY, -1.0, -0.0, 0.0, 1.0, 2.0, 1e308, INFINITY])
-VALUES = st.one_of(BOUNDS, st.sampled_from([NAN, -1e308, 0.5, 2.1]))
-WEIGHTS = st.sampled_from([-1, 0, 1, 1, 2, 5, LARGEST - 1, LARGEST])
-TAUS = st.sampled_from([-3, 0, 1, 2, 3, 10, 40, LARGEST])
 
 
 @pytest.fixture(params=["as they are", "hasty"])
@@ -69,33 +54,10 @@ def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy_log, "FEWEST_SORTED", 1)
 
 
-def slots_of(*slots: int) -> Ints:
-    return np.array(slots, np.int32)
+class LazyMachine(ThresholdMachine):
+    """As it is. What it answers is compared now and then: to answer, it catches up."""
 
-
-def maturities(changes: ChangeSet) -> list[Maturity]:
-    assert (changes.op == MATURE).all()
-    assert (changes.other == -1).all()
-    assert (changes.rank == 0).all()
-    assert changes.row.tolist() == changes.step.tolist()
-    return list(
-        zip(changes.step.tolist(), changes.subscription.tolist(), changes.score.tolist(), strict=True)
-    )
-
-
-def apply(index: LazyThresholds, events: list[Event], dimensions: int) -> list[Maturity]:
-    values = np.array([value for value, _ in events], np.float64).reshape(len(events), dimensions)
-    weights = np.array([weight for _, weight in events], np.int64)
-    copies = values.copy(), weights.copy()
-    found = maturities(index.apply(values, weights))
-    assert np.array_equal(values, copies[0], equal_nan=True)
-    assert np.array_equal(weights, copies[1])
-    return found
-
-
-class LazyMachine(RuleBasedStateMachine):
-    """Register, terminate and count in any order."""
-
+    looks_always = False
     hasty = False
 
     def __init__(self) -> None:
@@ -107,82 +69,8 @@ class LazyMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.patches.undo()
 
-    @initialize(dimensions=st.integers(0, 3), scale=st.sampled_from([1, 3, 2**20]))
-    def start(self, dimensions: int, scale: int) -> None:
-        self.dimensions = dimensions
-        self.scale = scale
-        self.index = LazyThresholds(dimensions, scale, capacity=2)
-        self.oracle = Thresholds(scale)
-
-    @rule(data=st.data(), slots=st.sets(SLOTS))
-    def register(self, data: st.DataObject, slots: set[int]) -> None:
-        fresh = sorted(slots - self.oracle.by_slot.keys(), reverse=True)
-        boxes = st.lists(st.tuples(BOUNDS, BOUNDS), min_size=self.dimensions, max_size=self.dimensions)
-        rows = [(data.draw(boxes), data.draw(TAUS), data.draw(st.booleans())) for _ in fresh]
-        for slot, (ranges, tau, repeat) in zip(fresh, rows, strict=True):
-            self.oracle.register(slot, ranges, tau, repeat)
-        bounds = np.array([ranges for ranges, _, _ in rows], np.float64)
-        bounds = bounds.reshape(len(rows), self.dimensions, 2)
-        columns = {
-            "lo": bounds[:, :, 0],
-            "hi": bounds[:, :, 1],
-            "tau": np.array([tau for _, tau, _ in rows], np.int64),
-            "repeat": np.array([repeat for _, _, repeat in rows], np.bool_),
-        }
-        self.index.register(slots_of(*fresh), columns)
-
-    @rule(slots=st.sets(SLOTS))
-    def terminate(self, slots: set[int]) -> None:
-        gone = sorted(slots & self.oracle.by_slot.keys())
-        for slot in gone:
-            self.oracle.terminate(slot)
-        self.index.terminate(slots_of(*gone))
-
-    @rule(data=st.data(), one_by_one=st.booleans())
-    def count(self, data: st.DataObject, one_by_one: bool) -> None:
-        point = st.lists(VALUES, min_size=self.dimensions, max_size=self.dimensions)
-        events = data.draw(st.lists(st.tuples(point, WEIGHTS), max_size=8))
-        expected = self.oracle.apply(events)
-        if one_by_one:
-            found = [
-                (position, slot, score)
-                for position, event in enumerate(events)
-                for _, slot, score in apply(self.index, [event], self.dimensions)
-            ]
-        else:
-            found = apply(self.index, events, self.dimensions)
-        assert found == expected
-
-    @rule()
-    def save_and_restore(self) -> None:
-        before = self.index.arrays()
-        self.index = LazyThresholds(self.dimensions, self.scale, capacity=2)
-        self.index.restore(before)
-        after = self.index.arrays()
-        assert before.keys() == after.keys()
-        assert all(
-            np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f")
-            for name in before
-        )
-
-    @rule()
-    def look(self) -> None:
-        counting = {slot: one for slot, one in self.oracle.by_slot.items() if not one.is_silent}
-        slots = slots_of(*counting)
-        result = self.index.result(slots)
-        assert result.subscription.tolist() == list(counting)
-        assert (result.op == VALUE).all()
-        assert (result.row == -1).all()
-        assert result.score.tolist() == [
-            float(Fraction(one.reached, self.scale)) for one in counting.values()
-        ]
-        reached, missing = self.index.progress(slots)
-        assert reached.tolist() == [one.reached for one in counting.values()]
-        assert missing.tolist() == [max(one.tau - one.reached, 0) for one in counting.values()]
-
-    @invariant()
-    def agrees(self) -> None:
-        self.index.check_invariants()
+    def make(self, dimensions: int, scale: int, capacity: int) -> LazyThresholds:
+        return LazyThresholds(dimensions, scale, capacity)
 
 
 class HastyMachine(LazyMachine):

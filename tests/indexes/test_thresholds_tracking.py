@@ -10,8 +10,9 @@ from benchmarks.threshold_parts.playing import Make, Player
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic, uniform
 
 from tests.conftest import INTERPRETED
-from tests.indexes.test_thresholds_rivals import INDEXES, columns_of, slots_of
-from tests.indexes.test_thresholds_rivals import Make as MakeWithRoom
+from tests.indexes.test_thresholds import INDEXES
+from tests.indexes.thresholds_machine import Make as MakeWithRoom
+from tests.indexes.thresholds_machine import columns_of, slots_of
 from tocsin.indexes.contract import Floats
 from tocsin.indexes.thresholds import ThresholdScan
 from tocsin.indexes.thresholds.tracking import EndpointTree, EndpointTrees

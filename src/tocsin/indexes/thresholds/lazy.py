@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
 from tocsin.indexes.thresholds.lazy_cells import Cells, Events
 from tocsin.indexes.thresholds.lazy_columns import (
@@ -43,7 +43,6 @@ from tocsin.indexes.thresholds.lazy_columns import (
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
 from tocsin.indexes.thresholds.lazy_waiting import MOST_TOGETHER, Waiting
-from tocsin.indexes.thresholds.scan import _unscaled
 
 #: Events in the log: at least, and at most.
 SHORTEST_LOG = 1 << 14
@@ -143,8 +142,7 @@ class LazyThresholds:
 
     def result(self, slots: Ints) -> ChangeSet:
         """The weight counted so far, as VALUE. Cost: as `progress`."""
-        steps, no_rows = np.zeros(len(slots), np.int32), np.full(len(slots), -1, np.int32)
-        return self._changes(VALUE, slots.astype(np.int32), self.progress(slots)[0], steps, no_rows)
+        return value_changes(slots, self.progress(slots)[0], self._scale)
 
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         """Scaled weight reached, and missing to tau. What was reached beyond int64 shows as the largest.
@@ -467,21 +465,7 @@ class LazyThresholds:
         slots, step = rows.subscription[:count], rows.step[:count]
         order = _by_step(step, slots)
         step = step[order]
-        return self._changes(MATURE, slots[order], rows.reached[:count][order], step, step)
-
-    def _changes(
-        self, op: int, slots: Ints, reached: Longs | NDArray[np.uint64], step: Ints, row: Ints
-    ) -> ChangeSet:
-        count = len(slots)
-        return ChangeSet(
-            step=step,
-            subscription=slots,
-            op=np.full(count, op, np.int8),
-            row=row,
-            other=np.full(count, -1, np.int32),
-            score=_unscaled(reached, self._scale),
-            rank=np.zeros(count, np.int32),
-        )
+        return matured_changes(slots[order], rows.reached[:count][order], step, self._scale)
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tocsin.indexes.contract import MATURE, VALUE, Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.scan_kernels import LARGEST, Maturities, ThresholdColumns, count_events
-
-#: Whole numbers up to here are exact as doubles.
-EXACT_DOUBLE = 2**53
 
 
 class ThresholdScan:
@@ -83,12 +80,11 @@ class ThresholdScan:
         # Slots come in order within each span, and spans in order of events: one stable sort is enough.
         order = np.argsort(out.step[: out.n_rows[0]], kind="stable")
         step = out.step[order]
-        return self._changes(MATURE, out.subscription[order], out.reached[order], step, step)
+        return matured_changes(out.subscription[order], out.reached[order], step, self._scale)
 
     def result(self, slots: Ints) -> ChangeSet:
         """The weight counted so far, as VALUE. Cost: linear in the number of slots."""
-        steps, no_rows = np.zeros(len(slots), np.int32), np.full(len(slots), -1, np.int32)
-        return self._changes(VALUE, slots.astype(np.int32), self._columns.reached[slots], steps, no_rows)
+        return value_changes(slots, self._columns.reached[slots], self._scale)
 
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         """Scaled weight reached, and missing to tau. What was reached beyond int64 shows as the largest."""
@@ -146,20 +142,6 @@ class ThresholdScan:
             done = count_events(self._columns, done, self._top, axes, weights, positions, out)
         return out
 
-    def _changes(
-        self, op: int, slots: Ints, reached: Longs | NDArray[np.uint64], step: Ints, row: Ints
-    ) -> ChangeSet:
-        count = len(slots)
-        return ChangeSet(
-            step=step,
-            subscription=slots,
-            op=np.full(count, op, np.int8),
-            row=row,
-            other=np.full(count, -1, np.int32),
-            score=_unscaled(reached, self._scale),
-            rank=np.zeros(count, np.int32),
-        )
-
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
         columns = self._columns
@@ -195,12 +177,3 @@ def _spans_below_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
             begin, total = end, 0
         total += weight
     yield begin, len(weights)
-
-
-def _unscaled(reached: Longs | NDArray[np.uint64], scale: int) -> Floats:
-    """`reached / scale`, each rounded once."""
-    is_power_of_two = scale & (scale - 1) == 0
-    if is_power_of_two or (scale <= EXACT_DOUBLE and not (reached > EXACT_DOUBLE).any()):
-        return reached.astype(np.float64) / float(scale)
-    # Python divides whole numbers with a single rounding; only huge decimals come here.
-    return (reached.astype(object) / scale).astype(np.float64)

@@ -14,14 +14,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tocsin.indexes.contract import MATURE, VALUE, Arrays, Bools, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import Arrays, Bools, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.tracking_crossings import FULL, N_ROWS, Counts, Crossings
 
 #: The largest int64.
 LARGEST = np.uint64(2**63 - 1)
-#: Whole numbers up to here are exact as doubles.
-EXACT_DOUBLE = 2**53
 #: Ranks of slots that no grove holds: not registered; matured, and silent until terminated.
 ABSENT, SILENT = -2, -1
 
@@ -176,12 +175,11 @@ class Forest(ABC):
             return ChangeSet.empty()
         step, slot, total = (np.concatenate(columns) for columns in zip(*found, strict=True))
         order = np.lexsort((slot, step))
-        return self._changes(MATURE, slot[order], total[order], step[order], step[order])
+        return matured_changes(slot[order], total[order], step[order], self._scale)
 
     def result(self, slots: Ints) -> ChangeSet:
         """The weight counted so far, as VALUE."""
-        steps, no_rows = np.zeros(len(slots), np.int32), np.full(len(slots), -1, np.int32)
-        return self._changes(VALUE, slots.astype(np.int32), self._reached_now(slots), steps, no_rows)
+        return value_changes(slots, self._reached_now(slots), self._scale)
 
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         """Scaled weight reached, and missing to tau. What was reached beyond int64 shows as the largest."""
@@ -276,18 +274,6 @@ class Forest(ABC):
                 reached[is_here] = grove.reached(self._query[slots[is_here]].astype(np.int64))
         return reached
 
-    def _changes(self, op: int, slots: Ints, reached: Longs | Counts, step: Ints, row: Ints) -> ChangeSet:
-        count = len(slots)
-        return ChangeSet(
-            step=step,
-            subscription=slots,
-            op=np.full(count, op, np.int8),
-            row=row,
-            other=np.full(count, -1, np.int32),
-            score=_unscaled(reached, self._scale),
-            rank=np.zeros(count, np.int32),
-        )
-
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
         self._low, self._high = grown(self._low, top), grown(self._high, top)
@@ -302,12 +288,3 @@ def _settled(array: np.ndarray, dtype: type) -> np.ndarray:
     if array.dtype == dtype and array.flags.carray:
         return array
     return np.require(array, dtype, ["C", "W"])
-
-
-def _unscaled(reached: Longs | Counts, scale: int) -> Floats:
-    """`reached / scale`, each rounded once."""
-    is_power_of_two = scale & (scale - 1) == 0
-    if is_power_of_two or (scale <= EXACT_DOUBLE and not (reached > EXACT_DOUBLE).any()):
-        return reached.astype(np.float64) / float(scale)
-    # Python divides whole numbers with a single rounding; only huge decimals come here.
-    return (reached.astype(object) / scale).astype(np.float64)

@@ -1,0 +1,47 @@
+"""How every threshold index words its answers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.indexes.contract import MATURE, VALUE, ChangeSet, Floats, Ints, Longs
+
+#: Whole numbers up to here are doubles.
+EXACT_DOUBLE = 2**53
+
+
+def matured_changes(slots: Ints, reached: Longs | NDArray[np.uint64], steps: Ints, scale: int) -> ChangeSet:
+    """Who has matured with which scaled weight, and at which row of the batch."""
+    return _changes(MATURE, slots, reached, steps, steps, scale)
+
+
+def value_changes(slots: Ints, reached: Longs, scale: int) -> ChangeSet:
+    """The scaled weight that each has reached."""
+    count = len(slots)
+    no_rows = np.full(count, -1, np.int32)
+    return _changes(VALUE, slots.astype(np.int32), reached, np.zeros(count, np.int32), no_rows, scale)
+
+
+def _changes(
+    op: int, slots: Ints, reached: Longs | NDArray[np.uint64], steps: Ints, rows: Ints, scale: int
+) -> ChangeSet:
+    count = len(slots)
+    return ChangeSet(
+        step=steps,
+        subscription=slots,
+        op=np.full(count, op, np.int8),
+        row=rows,
+        other=np.full(count, -1, np.int32),
+        score=_unscaled(reached, scale),
+        rank=np.zeros(count, np.int32),
+    )
+
+
+def _unscaled(reached: Longs | NDArray[np.uint64], scale: int) -> Floats:
+    """`reached / scale`, each rounded once."""
+    is_power_of_two = scale & (scale - 1) == 0
+    if is_power_of_two or (scale <= EXACT_DOUBLE and not (reached > EXACT_DOUBLE).any()):
+        return reached.astype(np.float64) / float(scale)
+    # Python divides whole numbers with a single rounding; only huge decimals come here.
+    return (reached.astype(object) / scale).astype(np.float64)

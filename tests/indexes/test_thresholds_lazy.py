@@ -181,6 +181,24 @@ def test_any_batch_size_gives_the_same_maturities(dimensions: int) -> None:
     assert all(answer == answers[0] for answer in answers)
 
 
+@pytest.mark.parametrize("dimensions", [1, 2])
+@pytest.mark.usefixtures("limits")
+def test_ranges_that_differ_only_in_where_they_begin(dimensions: int) -> None:
+    random = np.random.default_rng(dimensions)
+    count = 600
+    slots = np.arange(count, dtype=np.int32)
+    low = np.zeros((count, dimensions))
+    low[:, 0] = random.uniform(0, 100, count)
+    same = {"tau": np.full(count, 400), "repeat": np.zeros(count, np.bool_)}
+    index, scan = LazyThresholds(dimensions, 1), ThresholdScan(dimensions, 1)
+    for one in (index, scan):
+        one.register(slots, {"lo": low, "hi": low + 20, **same})
+    for _ in range(4):
+        values, weights = random.uniform(0, 120, (50, dimensions)), random.integers(0, 60, 50)
+        assert_same(index.apply(values, weights), scan.apply(values, weights))
+    assert_same(index.result(slots), scan.result(slots))
+
+
 @pytest.mark.parametrize("per_unit", [1.0, 10.0, 100.0])
 def test_values_on_ticks_beside_them_and_far_from_them(
     per_unit: float, monkeypatch: pytest.MonkeyPatch

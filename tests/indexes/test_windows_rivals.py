@@ -200,6 +200,12 @@ def test_all_say_the_same(make: Callable[[np.random.Generator, int], Floats]) ->
     said_the_same(make, STEPS, size, rate, cycles)
 
 
+def test_all_say_the_same_of_many_rows_a_step() -> None:
+    # The views take 256 entries at a time: some only come, some only go, some do both.
+    size, rate, cycles = (800, 300, 2) if INTERPRETED else (3000, 700, 6)
+    said_the_same(independent, STEPS, size, rate, cycles)
+
+
 @pytest.mark.skipif(INTERPRETED, reason="grids of many dimensions need compiled kernels")
 @pytest.mark.parametrize("n_columns", [1, 2, 4, 6, 8])
 def test_all_say_the_same_in_one_to_eight_dimensions(n_columns: int) -> None:

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from tocsin.indexes.contract import Floats
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import Program
 
 #: The scorer's opcodes, again: kernels read the globals of their own file.
@@ -35,13 +35,13 @@ EXP = 11
 POWER = 12
 
 
-@kernel
+@lean_kernel
 def slack(value: float) -> float:
     """How far a library function that rounds carelessly may be off, and then some."""
     return abs(value) * 1e-14 + 1e-300
 
 
-@kernel
+@lean_kernel
 def power_range(low: float, high: float, exponent: float) -> tuple[float, float]:
     """The range of base ** exponent; all numbers where that is hard to say."""
     is_whole = exponent == math.floor(exponent)
@@ -65,7 +65,7 @@ def power_range(low: float, high: float, exponent: float) -> tuple[float, float]
     return least, most
 
 
-@kernel
+@lean_kernel
 def bound_block(
     program: Program,
     low: Floats,

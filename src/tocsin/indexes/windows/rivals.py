@@ -13,8 +13,15 @@ import numpy as np
 from tocsin.indexes.contract import ABSENT, ENTER, Arrays, Bools, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.programs import Program
-from tocsin.indexes.shared.scans import step_bounds
-from tocsin.indexes.windows.tsl_kernels import most_rows, patch_views, refill_views
+from tocsin.indexes.shared.scans import step_bounds, widened
+from tocsin.indexes.windows.tsl_kernels import (
+    TOGETHER,
+    add_rows,
+    drop_rows,
+    merge_list,
+    most_rows,
+    refill_views,
+)
 from tocsin.indexes.windows.views_changes import answer_changes
 from tocsin.indexes.windows.views_terms import linear_terms
 
@@ -47,8 +54,8 @@ class WeightedSums(ABC):
         self._lo: Floats = np.empty((n, dimensions))
         self._hi: Floats = np.empty((n, dimensions))
         self._theta: Floats = np.empty((n, program.n_theta))
-        #: float64 (slots, terms): so that the sum is the key
-        self._weight: Floats = np.empty((n, len(self._columns)))
+        #: float64 (terms, slots): so that the sum is the key
+        self._weight: Floats = np.zeros((len(self._columns), n))
         #: the lists, and how long they are
         self._list_row: Ints = np.empty((n, 4), np.int32)
         self._list_key: Floats = np.empty((n, 4))
@@ -58,8 +65,8 @@ class WeightedSums(ABC):
         self._born: Longs = np.full(n, ABSENT, np.int64)
 
     @abstractmethod
-    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> None:
-        """Take rows in, and bring the lists up to date."""
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
+        """Take rows in, and bring the lists up to date; the queries whose lists may have changed."""
 
     @abstractmethod
     def _compute(self, slots: Ints) -> None:
@@ -71,14 +78,14 @@ class WeightedSums(ABC):
             return
         top = int(slots.max()) + 1
         self._k, self._size = grown(self._k, top), grown(self._size, top)
-        self._lo, self._hi, self._theta, self._weight, self._list_row, self._list_key = (
-            grown(column, top)
-            for column in (self._lo, self._hi, self._theta, self._weight, self._list_row, self._list_key)
+        self._weight = widened(self._weight, top)
+        self._lo, self._hi, self._theta, self._list_row, self._list_key = (
+            grown(column, top) for column in (self._lo, self._hi, self._theta, self._list_row, self._list_key)
         )
         if self._dimensions:
             self._lo[slots], self._hi[slots] = values["lo"], values["hi"]
         self._theta[slots] = values["theta"]
-        self._weight[slots] = self._key_sign * values["theta"][:, self._thetas]
+        self._weight[:, slots] = self._key_sign * values["theta"][:, self._thetas].T
         self._k[slots] = values["k"]
         self._compute(slots.astype(np.int32))
 
@@ -107,10 +114,13 @@ class WeightedSums(ABC):
             cut = slice(int(bounds[step]), int(bounds[step + 1]))
             old = self.result(live)
             row, after = delta.row[cut].astype(np.int32), np.ascontiguousarray(delta.after[cut])
-            self._step(row, delta.born_after[cut], after, delta.born_before[cut] != ABSENT)
+            changed = self._step(row, delta.born_after[cut], after, delta.born_before[cut] != ABSENT)
+            is_changed = np.zeros(len(self._k), np.bool_)
+            is_changed[changed] = True
+            old = _chosen(old, is_changed[old.subscription])
             is_touched = np.zeros(len(self._born), np.bool_)
             is_touched[row] = delta.touched[cut]
-            parts.append(answer_changes(old, self.result(live), is_touched, step))
+            parts.append(answer_changes(old, self.result(changed), is_touched, step))
         return ChangeSet.concat(parts)
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -201,32 +211,38 @@ class ThresholdSortedLists(WeightedSums):
         super().__init__(
             dimensions, program, descending=descending, newest_first=newest_first, capacity=capacity
         )
-        #: int32 (columns, rows): rows without NULLs by each scored column, upwards; and the values
+        #: int32 (columns, room): rows without NULLs by each scored column, upwards; the values; how many
         self._order: Ints = np.empty((len(self._columns), 0), np.int32)
         self._sorted: Floats = np.empty((len(self._columns), 0))
+        self._n_sorted = 0
+        #: room for the next lists
+        self._next_order, self._next_sorted = self._order.copy(), self._sorted.copy()
         #: bool (slots,): whether the view holds all rows there are
         self._is_whole: Bools = np.zeros(capacity, np.bool_)
         self.refills = 0
 
-    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> None:
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
         """Cost: all rows for each list; each row that comes for each query; and the refills."""
         is_going = np.zeros(len(self._born), np.bool_)
         is_going[row[was_there]] = True
+        self._sort(row[was_there], row[born != ABSENT], values[born != ABSENT], is_going)
         self._born[row] = born
         self._values[row] = values
-        came = row[born != ABSENT]
-        self._sort(is_going, came)
         live = self._live()
-        self._is_whole = grown(self._is_whole, len(self._k))
+        n_slots = len(self._k)
+        self._is_whole = grown(self._is_whole, n_slots)
         self._widen(self._k_max(len(self._born)) + 2)
-        is_short = np.zeros(len(self._k), np.bool_)
+        is_touched, is_short = np.zeros(n_slots, np.bool_), np.zeros(n_slots, np.bool_)
         with np.errstate(all="ignore"):
-            patch_views(
+            drop_rows(live, self._list_row, self._list_key, self._size, is_going, is_touched)
+            add_rows(
                 live, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
-                self._is_whole, self._values, self._born, self._scored(), came, is_going, self._tie_sign,
-                is_short,
+                self._is_whole, self._values, self._born, self._scored(), row[born != ABSENT], self._tie_sign,
+                np.empty(self._weight.shape[1]), np.empty(TOGETHER), np.empty(len(self._columns)),
+                is_touched, is_short,
             )  # fmt: skip
         self._compute(np.flatnonzero(is_short).astype(np.int32))
+        return np.flatnonzero(is_touched).astype(np.int32)
 
     def _compute(self, slots: Ints) -> None:
         self._is_whole = grown(self._is_whole, len(self._k))
@@ -236,26 +252,33 @@ class ThresholdSortedLists(WeightedSums):
             refill_views(
                 slots, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
                 self._is_whole, self._values, self._born, self._scored(), self._order, self._sorted,
-                np.full(len(self._born), -1, np.int32), self._tie_sign,
+                self._n_sorted, np.full(len(self._born), -1, np.int32), self._tie_sign,
             )  # fmt: skip
 
     def _k_max(self, n_rows: int) -> int:
         return min(int(most_rows(int(self._k.max(initial=1)))), n_rows + 1)
 
-    def _sort(self, is_going: Bools, came: Ints) -> None:
-        """Merge rows that come into the sorted lists, and drop those that go."""
-        scored = self._values[came][:, self._scored()]
-        came = came[~np.isnan(scored).any(axis=1)]
-        orders, values = [], []
-        for c, column in enumerate(self._scored().tolist()):
-            stays = ~is_going[self._order[c]]
-            order, kept = self._order[c][stays], self._sorted[c][stays]
-            new = self._values[came, column]
-            by_value = np.argsort(new, kind="stable")
-            at = np.searchsorted(kept, new[by_value])
-            orders.append(np.insert(order, at, came[by_value]))
-            values.append(np.insert(kept, at, new[by_value]))
-        self._order, self._sorted = np.array(orders, np.int32), np.array(values)
+    def _sort(self, gone: Ints, came: Ints, values: Floats, is_going: Bools) -> None:
+        """Merge rows that come into the sorted lists, drop those that go; their values are still there."""
+        scored = self._scored()
+        is_usable = ~np.isnan(values[:, scored]).any(axis=1)
+        came, values = came[is_usable], values[is_usable]
+        gone = gone[~np.isnan(self._values[gone][:, scored]).any(axis=1)]
+        room = self._n_sorted + len(came)
+        self._next_order, self._next_sorted = (
+            widened(self._next_order, room),
+            widened(self._next_sorted, room),
+        )
+        n = self._n_sorted
+        for c, column in enumerate(scored.tolist()):
+            old, new = self._values[gone, column], values[:, column]
+            by_old, by_new = np.argsort(old), np.argsort(new)
+            self._n_sorted = merge_list(
+                self._order[c], self._sorted[c], n, gone[by_old], old[by_old], came[by_new], new[by_new],
+                is_going, self._next_order[c], self._next_sorted[c],
+            )  # fmt: skip
+        self._order, self._next_order = self._next_order, self._order
+        self._sorted, self._next_sorted = self._next_sorted, self._sorted
 
 
 class MatrixRecompute(WeightedSums):
@@ -264,11 +287,13 @@ class MatrixRecompute(WeightedSums):
     The product adds in an order of its own, so that it only chooses candidates, which are then scored again.
     """
 
-    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> None:
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
         """Cost: all rows times all queries."""
         self._born[row] = born
         self._values[row] = values
-        self._compute(self._live())
+        live = self._live()
+        self._compute(live)
+        return live
 
     def _compute(self, slots: Ints) -> None:
         rows = np.flatnonzero(self._born != ABSENT)
@@ -283,13 +308,13 @@ class MatrixRecompute(WeightedSums):
                 block = slots[begin : begin + QUERY_BLOCK]
                 keys = np.concatenate(
                     [
-                        self._weight[block] @ scored[first : first + ROW_BLOCK].T
+                        self._weight[:, block].T @ scored[first : first + ROW_BLOCK].T
                         for first in range(0, len(rows), ROW_BLOCK)
                     ]
                     or [np.empty((len(block), 0))],
                     axis=1,
                 )
-                margins = 1e-12 * (np.abs(self._weight[block]) @ largest)
+                margins = 1e-12 * (np.abs(self._weight[:, block].T) @ largest)
                 for slot, key, margin in zip(block.tolist(), keys, margins.tolist(), strict=True):
                     self._choose(slot, rows, scored, key, margin)
 
@@ -304,9 +329,9 @@ class MatrixRecompute(WeightedSums):
             about = about if self._dimensions == 0 else np.where(inside, about, -np.inf)
             inside = about >= np.partition(about, len(about) - k)[len(about) - k] - margin
         chosen = np.flatnonzero(inside)
-        key = self._weight[slot, 0] * scored[chosen, 0]
+        key = self._weight[0, slot] * scored[chosen, 0]
         for i in range(1, scored.shape[1]):
-            key = key + self._weight[slot, i] * scored[chosen, i]
+            key = key + self._weight[i, slot] * scored[chosen, i]
         key = key + 0.0
         tie = self._tie_sign * self._born[rows[chosen]]
         order = np.lexsort((-tie, -key))
@@ -314,3 +339,11 @@ class MatrixRecompute(WeightedSums):
         self._size[slot] = len(order)
         self._list_row[slot, : len(order)] = rows[chosen[order]]
         self._list_key[slot, : len(order)] = key[order]
+
+
+def _chosen(changes: ChangeSet, kept: Bools) -> ChangeSet:
+    """Some of the changes."""
+    step, subscription, op, row, other, score, rank = changes
+    return ChangeSet(
+        step[kept], subscription[kept], op[kept], row[kept], other[kept], score[kept], rank[kept]
+    )

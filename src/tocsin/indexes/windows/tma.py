@@ -19,6 +19,7 @@ from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, widened, writable
 from tocsin.indexes.windows import tma_columns as named
+from tocsin.indexes.windows.direct import compiled
 from tocsin.indexes.windows.tma_columns import (
     PaperEntries,
     PaperGrid,
@@ -118,6 +119,8 @@ class TopKMonitoring:
         self._counter: Ints = np.zeros(1, np.int32)
         self._kept_scratch: PaperScratch | None = None
         self._expected = capacity
+        #: the kernel, and what it was compiled to once that is known
+        self._take_steps = monitor_steps
 
     @property
     def searches(self) -> int:
@@ -166,7 +169,7 @@ class TopKMonitoring:
         status = -1
         with np.errstate(all="ignore"):
             while status != named.DONE:
-                status = monitor_steps(
+                status = self._take_steps(
                     self._state, self._scorer, self._queries, self._grid, self._points, entries,
                     scratch, self.is_skyband, buffer.columns,
                 )  # fmt: skip
@@ -182,6 +185,8 @@ class TopKMonitoring:
                     )
                 elif status == named.LISTS_FULL:
                     self._widen_lists(2 * self._queries.list_row.shape[1])
+        if self._take_steps is monitor_steps:
+            self._take_steps = compiled(monitor_steps)
         count = int(self._state[named.N_OUT])
         self._expected = max(self._expected, count)
         return buffer.changes(count)

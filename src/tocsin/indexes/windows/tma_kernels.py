@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import kernel, lean_kernel
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.tma_columns import (
     AT,
@@ -49,7 +49,7 @@ TELLING = 4
 DE_BRUIJN = 0x03F79D71B4CB0A89
 
 
-@kernel
+@lean_kernel
 def touch(state: Longs, queries: PaperQueries, slot: int, scratch: PaperScratch) -> None:
     """Remember a query's answer before the step first changes its list."""
     if queries.old_size[slot] >= 0:
@@ -63,7 +63,7 @@ def touch(state: Longs, queries: PaperQueries, slot: int, scratch: PaperScratch)
     state[N_TOUCHED] += 1
 
 
-@kernel
+@lean_kernel
 def insert_row(
     scorer: PaperScorer, queries: PaperQueries, slot: int, points: PaperPoints, row: int, key: float
 ) -> int:
@@ -88,7 +88,7 @@ def insert_row(
     return int(at)
 
 
-@kernel
+@lean_kernel
 def remove_row(queries: PaperQueries, slot: int, row: int) -> int:
     """Take a row out of a list; answers the place it had, -1 if it was not there."""
     rows = queries.list_row
@@ -106,7 +106,7 @@ def remove_row(queries: PaperQueries, slot: int, row: int) -> int:
     return at
 
 
-@kernel
+@lean_kernel
 def store_points(
     state: Longs,
     scorer: PaperScorer,
@@ -175,7 +175,7 @@ def store_points(
     return DONE
 
 
-@kernel
+@lean_kernel
 def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, points: PaperPoints) -> None:
     """Take the step's rows that were there out of the point lists.
 
@@ -206,7 +206,7 @@ def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, 
         points.born[row] = -1
 
 
-@kernel
+@lean_kernel
 def put_row(
     state: Longs,
     scorer: PaperScorer,
@@ -241,7 +241,7 @@ def put_row(
     state[LONGEST] = max(state[LONGEST], queries.size[slot])
 
 
-@kernel
+@lean_kernel
 def drop_row(queries: PaperQueries, slot: int, row: int, is_skyband: bool) -> None:
     """Take a row out of a query's list, and remember whether that leaves a gap."""
     if remove_row(queries, slot, row) < 0 or is_skyband:
@@ -250,7 +250,7 @@ def drop_row(queries: PaperQueries, slot: int, row: int, is_skyband: bool) -> No
         queries.is_affected[slot] = True
 
 
-@kernel
+@lean_kernel
 def note_rows(
     state: Longs,
     scorer: PaperScorer,
@@ -319,7 +319,7 @@ def note_rows(
     return DONE
 
 
-@kernel
+@lean_kernel
 def compare_answers(
     scorer: PaperScorer,
     queries: PaperQueries,
@@ -368,7 +368,7 @@ def compare_answers(
     return n_entered
 
 
-@kernel
+@lean_kernel
 def write_answers(
     state: Longs,
     scorer: PaperScorer,
@@ -407,7 +407,7 @@ def write_answers(
     return DONE
 
 
-@kernel
+@lean_kernel
 def match_answers(
     scorer: PaperScorer,
     queries: PaperQueries,
@@ -454,7 +454,7 @@ def match_answers(
     return at
 
 
-@kernel
+@lean_kernel
 def find_affected(state: Longs, queries: PaperQueries, scratch: PaperScratch) -> int:
     """List the touched queries that lost a row they cannot replace; answers how many."""
     n = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.windows.bounds_kernels import bound_block
 from tocsin.indexes.windows.tma_columns import (
@@ -20,13 +20,13 @@ from tocsin.indexes.windows.tma_columns import (
 )
 
 
-@kernel
+@lean_kernel
 def zero() -> int:
     """A number to pass on: a literal 0 would make a signature of its own."""
     return int(np.int64(0))
 
 
-@kernel
+@lean_kernel
 def bound_cell(
     scorer: PaperScorer, queries: PaperQueries, slot: int, grid: PaperGrid, cell: int, scratch: PaperScratch
 ) -> float:
@@ -44,7 +44,7 @@ def bound_cell(
     return float(scratch.stack_high[0, 0] if scorer.key_sign > 0 else -scratch.stack_low[0, 0])
 
 
-@kernel
+@lean_kernel
 def push_cell(keys: Floats, cells: Ints, size: int, key: float, cell: int) -> None:
     """Put a cell into a heap of `size`, which has the largest key on top."""
     at = size
@@ -59,7 +59,7 @@ def push_cell(keys: Floats, cells: Ints, size: int, key: float, cell: int) -> No
     cells[at] = cell
 
 
-@kernel
+@lean_kernel
 def pop_cell(keys: Floats, cells: Ints, size: int) -> None:
     """Take the top out of a heap of `size` cells."""
     key = keys[size - 1]
@@ -80,7 +80,7 @@ def pop_cell(keys: Floats, cells: Ints, size: int) -> None:
     cells[at] = cell
 
 
-@kernel
+@lean_kernel
 def score_alone(
     scorer: PaperScorer,
     queries: PaperQueries,
@@ -101,7 +101,7 @@ def score_alone(
     return float(scorer.key_sign * scratch.score[0] + 0.0)
 
 
-@kernel
+@lean_kernel
 def is_inside(queries: PaperQueries, slot: int, points: PaperPoints, row: int) -> bool:
     """Whether a row is inside a query's box."""
     for d in range(queries.lo.shape[1]):
@@ -111,7 +111,7 @@ def is_inside(queries: PaperQueries, slot: int, points: PaperPoints, row: int) -
     return True
 
 
-@kernel
+@lean_kernel
 def search(
     state: Longs,
     scorer: PaperScorer,
@@ -243,7 +243,7 @@ def search(
     return size
 
 
-@kernel
+@lean_kernel
 def store_best(queries: PaperQueries, slot: int, scratch: PaperScratch, size: int) -> None:
     """Make what a search found the query's list."""
     for i in range(size):
@@ -255,7 +255,7 @@ def store_best(queries: PaperQueries, slot: int, scratch: PaperScratch, size: in
     queries.top_key[slot] = scratch.best_key[size - 1] if is_full else -np.inf
 
 
-@kernel
+@lean_kernel
 def count_dominance(queries: PaperQueries, slot: int, points: PaperPoints) -> None:
     """How many rows of a fresh list rank before each and are newer."""
     rows = queries.list_row
@@ -267,7 +267,7 @@ def count_dominance(queries: PaperQueries, slot: int, points: PaperPoints) -> No
         queries.list_count[slot, i] = count
 
 
-@kernel
+@lean_kernel
 def compute_slots(
     state: Longs,
     scorer: PaperScorer,

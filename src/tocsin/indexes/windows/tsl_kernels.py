@@ -5,22 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
+
+#: Queries that a row is scored for at a time.
+TOGETHER = 256
 
 
-@kernel
+@lean_kernel
 def zero() -> int:
     """Where a counter begins that is passed on: a literal 0 would make a signature of its own."""
     return int(np.int64(0))
 
 
-@kernel
+@lean_kernel
 def most_rows(k: int) -> int:
     """k_max: how many rows a view holds at most. The paper's tuning is near one and a half times k."""
     return k + k // 2 + 2
 
 
-@kernel
+@lean_kernel
 def put_in(
     rows: Ints, keys: Floats, size: int, limit: int, born: Longs, tie_sign: int, row: int, key: float
 ) -> int:
@@ -39,8 +42,110 @@ def put_in(
     return size
 
 
-@kernel
-def patch_views(
+@lean_kernel
+def find_value(ranked: Floats, n: int, value: float) -> int:
+    """Where the first of `n` sorted values is that is not below `value`."""
+    low = 0
+    high = n
+    while low < high:
+        middle = (low + high) // 2
+        if ranked[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@lean_kernel
+def merge_list(
+    order: Ints,
+    ranked: Floats,
+    n: int,
+    gone: Ints,
+    gone_value: Floats,
+    came: Ints,
+    came_value: Floats,
+    is_going: Bools,
+    out_order: Ints,
+    out_ranked: Floats,
+) -> int:
+    """A sorted list without the rows that go and with those that come, both by value; how long it is.
+
+    What is between two of them is copied as it is. Cost: linear, but little for each row that stays.
+    """
+    at = 0
+    end = 0
+    g = 0
+    c = 0
+    while g < len(gone) or c < len(came):
+        is_coming = g == len(gone) or (c < len(came) and came_value[c] < gone_value[g])
+        value = came_value[c] if is_coming else gone_value[g]
+        stop = at + find_value(ranked[at:], n - at, value)
+        for i in range(stop - at):
+            out_order[end + i] = order[at + i]
+            out_ranked[end + i] = ranked[at + i]
+        end += stop - at
+        at = stop
+        if is_coming:
+            out_order[end] = came[c]
+            out_ranked[end] = value
+            end += 1
+            c += 1
+            continue
+        # Of equal values, some may stay.
+        while at < n and ranked[at] == value:
+            if is_going[order[at]]:
+                g += 1
+            else:
+                out_order[end] = order[at]
+                out_ranked[end] = value
+                end += 1
+            at += 1
+    for i in range(n - at):
+        out_order[end + i] = order[at + i]
+        out_ranked[end + i] = ranked[at + i]
+    return end + n - at
+
+
+@lean_kernel
+def drop_rows(
+    slots: Ints, list_row: Ints, list_key: Floats, size: Ints, is_going: Bools, out_touched: Bools
+) -> None:
+    """Take the rows that go out of every view; mark the views that held one."""
+    for i in range(len(slots)):
+        slot = slots[i]
+        rows = list_row[slot]
+        keys = list_key[slot]
+        kept = zero()
+        for j in range(size[slot]):
+            if not is_going[rows[j]]:
+                rows[kept] = rows[j]
+                keys[kept] = keys[j]
+                kept += 1
+        out_touched[slot] = kept < size[slot]
+        size[slot] = kept
+
+
+@lean_kernel
+def score_queries(weight: Floats, x: Floats, begin: int, n: int, last: Floats, out_key: Floats) -> int:
+    """Score a row for `n` queries from `begin` on; how many of them it concerns."""
+    for t in range(len(x)):
+        weights = weight[t, begin : begin + n]
+        if t == 0:
+            for j in range(n):
+                out_key[j] = weights[j] * x[t]
+        else:
+            for j in range(n):
+                out_key[j] += weights[j] * x[t]
+    lasts = last[begin : begin + n]
+    n_hits = 0
+    for j in range(n):
+        n_hits += 1 if out_key[j] >= lasts[j] else 0
+    return n_hits
+
+
+@lean_kernel
+def add_rows(
     slots: Ints,
     k: Longs,
     weight: Floats,
@@ -54,55 +159,63 @@ def patch_views(
     born: Longs,
     scored: Ints,
     came: Ints,
-    is_going: Bools,
     tie_sign: int,
+    last: Floats,
+    key: Floats,
+    x: Floats,
+    out_touched: Bools,
     out_short: Bools,
 ) -> None:
-    """Bring every view up to date with the rows that come and go, and mark those that fall below k."""
-    n_terms = len(scored)
+    """Score each row that comes for every query, let it into the views it concerns; mark views below k.
+
+    `weight` is (terms, slots). `last` (slots,) is scratch for the key that a row must have, `key` (TOGETHER,)
+    and `x` (terms,) are scratch too.
+    """
+    n_slots = weight.shape[1]
+    last[:] = np.inf
     for i in range(len(slots)):
         slot = slots[i]
-        rows = list_row[slot]
-        keys = list_key[slot]
-        limit = most_rows(k[slot])
-        kept = zero()
-        for j in range(size[slot]):
-            if not is_going[rows[j]]:
-                rows[kept] = rows[j]
-                keys[kept] = keys[j]
-                kept += 1
-        is_open = is_whole[slot]
-        last = -np.inf if is_open or kept == 0 else keys[kept - 1]
-        if kept > 0 or is_open:
-            for a in range(len(came)):
-                row = came[a]
-                key = weight[slot, 0] * values[row, scored[0]]
-                for t in range(1, n_terms):
-                    key += weight[slot, t] * values[row, scored[t]]
-                key += 0.0
-                if not key >= last:
+        if is_whole[slot]:
+            last[slot] = -np.inf
+        elif size[slot] > 0:
+            last[slot] = list_key[slot, size[slot] - 1]
+    for a in range(len(came)):
+        row = came[a]
+        for t in range(len(scored)):
+            x[t] = values[row, scored[t]]
+        for begin in range(0, n_slots, TOGETHER):
+            n = min(TOGETHER, n_slots - begin)
+            if score_queries(weight, x, begin, n, last, key) == 0:
+                continue
+            for j in range(n):
+                slot = begin + j
+                if not key[j] >= last[slot] or (size[slot] == 0 and not is_whole[slot]):
                     continue
                 is_inside = True
                 for d in range(lo.shape[1]):
                     is_inside &= lo[slot, d] <= values[row, d] and values[row, d] <= hi[slot, d]
                 if not is_inside:
                     continue
+                rows = list_row[slot]
+                keys = list_key[slot]
+                kept = int(np.int64(size[slot]))
+                exact = key[j] + 0.0
                 tie = tie_sign * born[row]
-                if not is_open and key == keys[kept - 1] and tie < tie_sign * born[rows[kept - 1]]:
+                if not is_whole[slot] and exact == keys[kept - 1] and tie < tie_sign * born[rows[kept - 1]]:
                     continue
-                before = kept
-                kept = put_in(rows, keys, kept, limit, born, tie_sign, row, key)
-                if kept == before:
+                size[slot] = put_in(rows, keys, kept, most_rows(k[slot]), born, tie_sign, row, exact)
+                out_touched[slot] = True
+                if size[slot] == kept:
                     # Some row was left out: from now on the last one bounds the view.
-                    is_open = False
-                if not is_open:
-                    last = keys[kept - 1]
-        size[slot] = kept
-        is_whole[slot] = is_open
-        out_short[slot] = kept < k[slot] and not is_open
+                    is_whole[slot] = False
+                if not is_whole[slot]:
+                    last[slot] = keys[size[slot] - 1]
+    for i in range(len(slots)):
+        slot = slots[i]
+        out_short[slot] = size[slot] < k[slot] and not is_whole[slot]
 
 
-@kernel
+@lean_kernel
 def refill_views(
     slots: Ints,
     k: Longs,
@@ -118,12 +231,12 @@ def refill_views(
     scored: Ints,
     order: Ints,
     ranked: Floats,
+    n_rows: int,
     seen: Ints,
     tie_sign: int,
 ) -> None:
     """The threshold algorithm: down all lists in turn, until no row that was not seen can be in the view."""
     n_terms = len(scored)
-    n_rows = order.shape[1]
     for i in range(len(slots)):
         slot = slots[i]
         rows = list_row[slot]
@@ -134,7 +247,7 @@ def refill_views(
         for depth in range(n_rows):
             threshold = 0.0
             for t in range(n_terms):
-                w = weight[slot, t]
+                w = weight[t, slot]
                 at = n_rows - 1 - depth if w > 0.0 else depth
                 if w != 0.0:
                     threshold += w * ranked[t, at]
@@ -142,10 +255,13 @@ def refill_views(
                 if seen[row] == i:
                     continue
                 seen[row] = i
-                key = weight[slot, 0] * values[row, scored[0]]
+                key = weight[0, slot] * values[row, scored[0]]
                 for s in range(1, n_terms):
-                    key += weight[slot, s] * values[row, scored[s]]
+                    key += weight[s, slot] * values[row, scored[s]]
                 key += 0.0
+                if kept == limit and not key >= keys[kept - 1]:
+                    n_inside += 1
+                    continue
                 is_inside = key == key
                 for d in range(lo.shape[1]):
                     is_inside &= lo[slot, d] <= values[row, d] and values[row, d] <= hi[slot, d]

@@ -18,6 +18,7 @@ from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import step_bounds, writable
 from tocsin.indexes.windows import views_columns as named
+from tocsin.indexes.windows.direct import compiled, unwarned
 from tocsin.indexes.windows.views_changes import ViewChanges, answer_changes
 from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
 from tocsin.indexes.windows.views_grid import CELLS
@@ -47,6 +48,8 @@ class PreferenceViews:
         self._state = ViewState(dimensions, program, descending, newest_first, capacity, cells)
         #: kept from one delta to the next, with room for the most changes that one made
         self._buffer = ViewChanges(capacity)
+        #: the kernel, and what it was compiled to once that is known
+        self._take_steps = apply_steps
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions and rank what is there.
@@ -64,11 +67,11 @@ class PreferenceViews:
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
         lanes = self._state.lanes
-        lane = self._state.subscriptions.lane[slot]
+        lane = self._state.lane_of[slot]
         shown: dict[str, object] = {}
         if lanes.lo.shape[0]:
             shown |= {"lo": lanes.lo[:, lane].tolist(), "hi": lanes.hi[:, lane].tolist()}
-        return shown | {"theta": lanes.theta[:, lane].tolist(), "k": int(self._state.subscriptions.k[slot])}
+        return shown | {"theta": lanes.theta[:-1, lane].tolist(), "k": int(lanes.k[lane])}
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Hold the delta's rows against the tiles that their cells know, patch the lists, and report.
@@ -79,22 +82,23 @@ class PreferenceViews:
         if len(delta.row) == 0:
             return ChangeSet.empty()
         state = self._state
-        state.make_room_for_rows(int(delta.row.max()) + 1, len(delta.row))
+        state.make_room_for_entries(len(delta.row))
         entries = _entries(delta)
         buffer = self._buffer
         cursor = state.cursor
         cursor[named.STEP :] = 0
         cursor[named.N_MORE] = -1
         status = -1
-        # Without compilation, NumPy's scalars would warn of the infinities and NaNs that are meant.
-        with np.errstate(all="ignore"):
+        with unwarned(apply_steps):
             while status != named.DONE:
-                status = apply_steps(
-                    cursor, state.ranking, state.subscriptions, state.lanes, state.grid, state.rows,
-                    state.hot, state.pool, state.events, entries, state.scratch, buffer.columns,
+                status = self._take_steps(
+                    cursor, state.ranking, state.lanes, state.grid, state.rows, state.hot, state.pool,
+                    state.events, entries, state.scratch, buffer.raw, buffer.columns,
                 )  # fmt: skip
                 if status == named.OUT_FULL:
                     buffer.grow()
+                elif status == named.ROWS_FULL:
+                    state.make_room_for_rows(int(delta.row.max()) + 1)
                 elif status == named.POOL_FULL:
                     state.grow_pool()
                 elif status == named.EVENTS_FULL:
@@ -106,14 +110,16 @@ class PreferenceViews:
                         state.rebuild(is_listing=False)
                 elif status == named.BULK:
                     self._take_whole_step(entries, buffer)
+        if self._take_steps is apply_steps:
+            self._take_steps = compiled(apply_steps)
         return buffer.changes(int(cursor[named.N_OUT]))
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
-        columns = self._state.subscriptions
-        owner, places = self._state.listed(slots, np.minimum(columns.list_size, columns.k))
+        lanes, chosen = self._state.lanes, self._state.lane_of[slots]
+        owner, places = self._state.listed(chosen, np.minimum(lanes.list_size, lanes.k))
         n = len(places)
-        starts = columns.list_start[slots]
+        starts = lanes.list_start[chosen]
         return ChangeSet(
             step=np.zeros(n, np.int32),
             subscription=slots.astype(np.int32)[owner],
@@ -128,19 +134,18 @@ class PreferenceViews:
         """Subscriptions with their lists, and rows, each with their slots. Cost: linear."""
         state = self._state
         slots = state.live()
-        columns, lanes = state.subscriptions, state.lanes
-        lane = columns.lane[slots]
+        lanes, lane = state.lanes, state.lane_of[slots]
         places = state.ordered(slots)
         rows = np.flatnonzero(state.rows.born != ABSENT)
         return {
             "slots": slots.astype(np.int32),
             "lo": lanes.lo[:, lane].T.copy(),
             "hi": lanes.hi[:, lane].T.copy(),
-            "theta": lanes.theta[:, lane].T.copy(),
-            "k": columns.k[slots],
-            "floor_key": columns.floor_key[slots],
-            "floor_tie": columns.floor_tie[slots],
-            "list_size": columns.list_size[slots],
+            "theta": lanes.theta[:-1, lane].T.copy(),
+            "k": lanes.k[lane],
+            "floor_key": lanes.floor[lane],
+            "floor_tie": lanes.floor_tie[lane],
+            "list_size": lanes.list_size[lane],
             "list_row": state.pool.row[places],
             "list_key": state.pool.key[places],
             "rows": rows.astype(np.int32),
@@ -153,17 +158,17 @@ class PreferenceViews:
         state = self._state
         slots, rows, listed = arrays["slots"], arrays["rows"], arrays["list_row"]
         if len(rows):
-            state.make_room_for_rows(int(rows.max()) + 1, len(rows))
+            state.make_room_for_rows(int(rows.max()) + 1)
             state.rows.values[:, rows] = arrays["values"].T
             state.rows.born[rows] = arrays["born"]
             state.cursor[named.N_ROWS] = len(rows)
         if len(slots):
             state.place(slots, arrays)
-        columns, sizes = state.subscriptions, arrays["list_size"]
-        columns.floor_key[slots] = arrays["floor_key"]
-        columns.floor_tie[slots] = arrays["floor_tie"]
-        columns.list_start[slots] = np.cumsum(sizes) - sizes
-        columns.list_room[slots] = columns.list_size[slots] = sizes
+        lanes, lane, sizes = state.lanes, state.lane_of[slots], arrays["list_size"]
+        lanes.floor[lane] = arrays["floor_key"]
+        lanes.floor_tie[lane] = arrays["floor_tie"]
+        lanes.list_start[lane] = np.cumsum(sizes) - sizes
+        lanes.list_room[lane] = lanes.list_size[lane] = sizes
         state.pool = ViewPool(grown(state.pool.row, len(listed)), grown(state.pool.key, len(listed)))
         state.pool.row[: len(listed)] = listed
         state.pool.key[: len(listed)] = arrays["list_key"]
@@ -175,22 +180,21 @@ class PreferenceViews:
         every row not below a base is hot, in a cell that knows the tile."""
         state = self._state
         state.check_columns()
+        lanes = state.lanes
         for slot in state.live():
-            columns = state.subscriptions
+            lane = state.lane_of[slot]
             places = state.ordered(np.array([slot]))
-            size = len(places)
             above, base = self._rows_above(int(slot))
             assert np.array_equal(state.pool.row[places], above[0])
             assert np.array_equal(state.pool.key[places], above[1])
-            answer = places[: columns.k[slot]]
-            assert np.array_equal(answer, columns.list_start[slot] + np.arange(len(answer)))
-            is_open = columns.floor_key[slot] == -np.inf and columns.floor_tie[slot] == named.LOWEST_TIE
-            assert is_open or size >= columns.k[slot]
+            answer = places[: lanes.k[lane]]
+            assert np.array_equal(answer, lanes.list_start[lane] + np.arange(len(answer)))
+            is_open = lanes.floor[lane] == -np.inf and lanes.floor_tie[lane] == named.LOWEST_TIE
+            assert is_open or len(places) >= lanes.k[lane]
             assert (state.rows.hot_at[base] >= 0).all()
             assert state.hot.is_listed[state.rows.hot_at[above[0]]].all()
-            tile = columns.lane[slot] // named.TILE
             cells = state.hot.cell[state.rows.hot_at[base]]
-            known = state.grid.reach[cells, tile // 8] >> (tile % 8)
+            known = state.grid.reach[cells, lane // (8 * named.TILE)] >> (lane // named.TILE % 8)
             assert (known & 1).all()
 
     def explain(self) -> str:
@@ -227,8 +231,7 @@ class PreferenceViews:
     def _rows_above(self, slot: int) -> tuple[tuple[Ints, Floats], Longs]:
         """What a subscription's list must hold, and the rows not below its base: by testing all rows."""
         state, ranking = self._state, self._state.ranking
-        columns, lanes = state.subscriptions, state.lanes
-        lane = int(columns.lane[slot])
+        lanes, lane = state.lanes, int(state.lane_of[slot])
         rows = np.flatnonzero(state.rows.born != ABSENT)
         values = np.ascontiguousarray(state.rows.values[:, rows])
         score, stack = np.empty(max(len(rows), BLOCK)), np.empty((ranking.program.depth, BLOCK))
@@ -249,7 +252,7 @@ class PreferenceViews:
         tie = ranking.tie_sign * state.rows.born[rows]
         box = values[: lanes.lo.shape[0]]
         inside = ((lanes.lo[:, [lane]] <= box) & (box <= lanes.hi[:, [lane]])).all(axis=0)
-        floor_key, floor_tie = columns.floor_key[slot], columns.floor_tie[slot]
+        floor_key, floor_tie = lanes.floor[lane], lanes.floor_tie[lane]
         above = inside & ((key > floor_key) | ((key == floor_key) & (tie >= floor_tie)))
         order = np.lexsort((-tie[above], -key[above]))
         return (
@@ -273,7 +276,6 @@ def _entries(delta: RowDelta) -> ViewEntries:
 
 def _ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """As `writable`, but quick where nothing is to be done."""
-    flags = array.flags
-    if array.dtype == dtype and flags.c_contiguous and flags.writeable:
+    if array.dtype is dtype and array.flags.carray:
         return array
     return writable(array, dtype.type)

@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, Bools, ChangeSet, Floats, Ints, Ops
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.scans import ChangeColumns, widened
+from tocsin.indexes.windows.views_columns import RawChanges
 
 
 class ViewChanges:
@@ -21,6 +22,8 @@ class ViewChanges:
         self._op: Ops = np.empty(capacity, np.int8)
         self._score: Floats = np.empty(capacity)
         self.columns = self._columns()
+        #: a step's changes before they are in order
+        self.raw = _new_raw(capacity)
 
     def grow(self) -> None:
         """Twice the room, with what was written. Cost: linear, amortised constant a change."""
@@ -28,6 +31,7 @@ class ViewChanges:
         self._ints = widened(self._ints, more, -1)
         self._op, self._score = grown(self._op, more), grown(self._score, more)
         self.columns = self._columns()
+        self.raw = RawChanges(*(grown(column, more) for column in self.raw))
 
     def changes(self, count: int) -> ChangeSet:
         """The first `count` changes, copied out."""
@@ -38,6 +42,12 @@ class ViewChanges:
     def _columns(self) -> ChangeColumns:
         step, subscription, row, _, rank = self._ints
         return ChangeColumns(step, subscription, self._op, row, self._score, rank)
+
+
+def _new_raw(room: int) -> RawChanges:
+    return RawChanges(
+        np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32)
+    )
 
 
 def answer_changes(old: ChangeSet, new: ChangeSet, is_touched: Bools, step: int) -> ChangeSet:

@@ -14,7 +14,8 @@ from tocsin.indexes.shared.programs_kernels import Program
 TILE = 64
 
 #: What a kernel answers: through; no room for changes, lists, events; a step that replaces most rows and is
-#: better ranked afresh; too many tests, the grid may be out of date; a list that must be filled up.
+#: better ranked afresh; too many tests, the grid may be out of date; a list that must be filled up; no room
+#: for a row.
 DONE = 0
 OUT_FULL = 1
 POOL_FULL = 2
@@ -22,6 +23,7 @@ EVENTS_FULL = 3
 BULK = 4
 STALE = 5
 SHORT = 6
+ROWS_FULL = 7
 
 #: Places in `state`: how many rows there are, where free room in the pool begins, how many rows are hot,
 N_ROWS = 0
@@ -51,7 +53,11 @@ N_GOING = 16
 AT_ROW = 17
 #: How many rows come into hot parts.
 N_NEAR = 18
-STATE_SIZE = 19
+#: How many events have been taken to their lists.
+N_LANDED = 19
+#: How many changes the step has made.
+N_RAW = 20
+STATE_SIZE = 21
 
 #: Ties below all others.
 LOWEST_TIE = -(2**63)
@@ -68,46 +74,41 @@ class ViewRanking(NamedTuple):
     #: 1 where newer rows win ties, -1 where older ones do
     tie_sign: int
     #: int32 (terms,): where the program is `column * theta + column * theta + …`, the columns and the
-    #: thetas of its terms; else empty
+    #: thetas of its terms; else empty. Thetas are filled up to a multiple of four with the lanes' zeros
     term_column: Ints
     term_theta: Ints
 
 
-class ViewSubscriptions(NamedTuple):
-    """By subscription slot. One that is not there has k 0 and an empty list."""
-
-    #: int64 (slots,)
-    k: Longs
-    #: float64, int64 (slots,): the floor's place; the list holds exactly the rows not below it
-    floor_key: Floats
-    floor_tie: Longs
-    #: int64 (slots,): the list's room in the pool, and how much of it is in use
-    list_start: Longs
-    list_room: Longs
-    list_size: Longs
-    #: int32 (slots,): where in the tiles it is, -1 where it is not there
-    lane: Ints
-    #: int32 (slots,): the last of its events in the step being taken, -1 for none
-    head: Ints
-
-
 class ViewLanes(NamedTuple):
-    """Tiles of subscriptions that are alike. Where a lane is free, `slot` is -1 and nothing reaches it."""
+    """Subscriptions by lane: those that are alike are neighbours, and so are their lists.
 
-    #: int32 (lanes,)
+    Where a lane is free, `slot` is -1, `k` is 0, the list is empty and nothing reaches it.
+    """
+
+    #: int32 (lanes,): whose lane it is
     slot: Ints
+    #: int64 (lanes,)
+    k: Longs
     #: float64 (dimensions, lanes): closed bounds of the boxes
     lo: Floats
     hi: Floats
-    #: float64 (n_theta, lanes)
+    #: float64 (n_theta + 1, lanes): the last is zero, for terms that are not there
     theta: Floats
-    #: float64 (lanes,): the floor's key, again; NaN where the lane is free
+    #: float64, int64 (lanes,): the floor's place; the list holds exactly the rows not below it. The key is
+    #: NaN where the lane is free
     floor: Floats
+    floor_tie: Longs
     #: float64 (lanes,): the key of the list's k-th row, -inf where there are fewer; NaN where it is free
     last: Floats
     #: float64 (lanes,): not above the floor; every row with a key not below it is in a cell that knows
     #: the lane's tile. NaN where the lane is free
     base: Floats
+    #: int64 (lanes,): the list's room in the pool, and how much of it is in use
+    list_start: Longs
+    list_room: Longs
+    list_size: Longs
+    #: int32 (lanes,): the last of its events in the step being taken, -1 for none
+    head: Ints
 
 
 class ViewGrid(NamedTuple):
@@ -162,7 +163,7 @@ class HotRows(NamedTuple):
     row: Ints
     #: int32 (rows,)
     cell: Ints
-    #: float64 (columns, rows)
+    #: float64 (rows, columns): so that a row is in one place
     values: Floats
     #: bool (rows,): whether it has been in a list since it came
     is_listed: Bools
@@ -178,9 +179,12 @@ class ViewPool(NamedTuple):
 
 
 class ViewEvents(NamedTuple):
-    """What a step's rows do to lists: a chain for each subscription, from `ViewSubscriptions.head` on."""
+    """What a step's rows do to lists. Those that may change answers are in a chain for each lane, from
+    `ViewLanes.head` on."""
 
-    #: int32: the next event of the subscription, -1 for none
+    #: int32: whose list it is
+    lane: Ints
+    #: int32: the next event of the lane, -1 for none
     next: Ints
     #: int32: the entry that makes the row come; where it goes, the entry's complement
     entry: Ints
@@ -201,6 +205,16 @@ class ViewEntries(NamedTuple):
     after: Floats
 
 
+class RawChanges(NamedTuple):
+    """A step's changes, lane after lane as lists are patched."""
+
+    #: int8, int32, float64, int32: as in `ChangeSet`
+    op: Ops
+    row: Ints
+    score: Floats
+    rank: Ints
+
+
 class ViewScratch(NamedTuple):
     """Working memory."""
 
@@ -208,8 +222,10 @@ class ViewScratch(NamedTuple):
     stack: Floats
     #: float64 (BLOCK,)
     score: Floats
-    #: int32 (TILE,): the lanes of a tile that a row reaches
-    hit: Ints
+    #: int32 (3, BLOCK): rows of a stretch, or lanes of a tile
+    stretch: Ints
+    #: float64 (columns, 1): one row, as programs are scored
+    row_values: Floats
     #: int32 (entries,): hot rows to be held against tiles, and their entries
     todo: Ints
     todo_entry: Ints
@@ -218,8 +234,12 @@ class ViewScratch(NamedTuple):
     #: int32 (entries,): entries of rows that come, and their cells
     coming: Ints
     cell: Ints
-    #: int32 (slots,): subscriptions that have events, in order
+    #: int32 (lanes,): lanes that have events, and where in the raw changes theirs end
     affected: Ints
+    raw_end: Ints
+    #: int32 (slots,): slots that are told, in order; which of the lanes with events it is, -1 for none
+    told: Ints
+    told_at: Ints
     #: float64, int64, int32, int32 (events,): rows that come into a list: key, tie, slot, rank there
     add_key: Floats
     add_tie: Longs

@@ -9,7 +9,7 @@ from tocsin.indexes.windows.views_columns import ViewGrid
 from tocsin.indexes.windows.views_grid_kernels import BUCKETS, locate_rows
 
 #: Cells of a grid, at most, without the one for rows outside.
-CELLS = 1 << 16
+CELLS = 1 << 19
 #: Parts of the space, at most: a bit for each stays in the first-level cache.
 PARTS = 1 << 17
 #: Bins a column, at most: as many rows that are wanted tell where to put them.

@@ -4,20 +4,21 @@ A row's *place* in a ranking is a pair, larger first: its key (the score, or its
 scores come first) and its tie (`born`, or its negative where older rows come first). Places are
 distinct. Each subscription has a list and a floor, and always
 
-    the list holds, in order, exactly the rows inside the box whose place is not below the floor.
+    the list holds exactly the rows inside the box whose place is not below the floor, the first k in order.
 
 A step is taken in phases. Rows are stored; rows that go are held against tiles while they are still among
 the hot rows; then others take their place; then rows that come are held against tiles. Each hit is an event
-of one subscription. At the end each subscription with events patches its list. A list that runs short is
-filled up from the hot rows, among which are all whose key is not below the base.
+of one lane, and lands in its list at once where that changes no answer. At the end each lane with other
+events patches its list. One that runs short is filled up from the hot rows, among which are all whose key is
+not below the base.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.views_columns import (
@@ -33,15 +34,19 @@ from tocsin.indexes.windows.views_columns import (
     N_GOING,
     N_HELD,
     N_HOT,
+    N_LANDED,
     N_NEAR,
+    N_RAW,
     N_ROWS,
     N_TESTS,
     N_TODO,
     PHASE,
+    ROWS_FULL,
     STALE,
     STEP,
     TILE,
     HotRows,
+    RawChanges,
     ViewEntries,
     ViewEvents,
     ViewGrid,
@@ -50,10 +55,9 @@ from tocsin.indexes.windows.views_columns import (
     ViewRanking,
     ViewRows,
     ViewScratch,
-    ViewSubscriptions,
 )
 from tocsin.indexes.windows.views_grid_kernels import locate_rows
-from tocsin.indexes.windows.views_lists_kernels import patch_lists
+from tocsin.indexes.windows.views_patch_kernels import land_events, patch_lists, tell_changes
 
 #: Phases of a step.
 OPENING = 0
@@ -61,32 +65,143 @@ GOING = 1
 MOVING = 2
 COMING = 3
 PATCHING = 4
+TELLING = 5
 
-#: Rows that are stored, and held against tiles, together.
+#: Rows that are stored, and held against tiles, together: no more than BLOCK.
 STRETCH = 256
+
+#: Kinds of stretches.
+MIXED = 0
+ALL_NEW = 1
+ALL_GONE = 2
 
 #: A step with fewer rows that come is never ranked afresh.
 FEW = 64
 
 
-@kernel
-def sort_slots(slots: Ints, size: int) -> None:
-    """Sort slots upwards."""
-    gap = 1
-    while gap < size // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, size):
-            slot = slots[i]
-            j = i
-            while j >= gap and slots[j - gap] > slot:
-                slots[j] = slots[j - gap]
-                j -= gap
-            slots[j] = slot
-        gap //= 3
+@lean_kernel
+def zero() -> int:
+    """A number to pass on: a literal 0 would make a signature of its own."""
+    return int(np.int64(0))
 
 
-@kernel
+@lean_kernel
+def has_room(entry_row: Ints, n_slots: int) -> bool:
+    """Whether all rows are below `n_slots`."""
+    # Negative as soon as one of these is.
+    least = np.int32(0)
+    most = np.int32(n_slots - 1)
+    for e in range(len(entry_row)):
+        least |= most - entry_row[e]
+    return bool(least >= 0)
+
+
+@lean_kernel
+def kind_of(row: Ints, born_before: Longs, born_after: Longs) -> int:
+    """What a stretch of entries is: neighbouring rows, in order, that are all new or all go, or a mixture.
+
+    In a window a mixture is the exception.
+    """
+    skew = 0
+    before = 0
+    after = 0
+    not_before = 0
+    not_after = 0
+    for i in range(len(row)):
+        skew |= row[i] - row[0] - i
+        # A sign that is set once stays.
+        before |= born_before[i]
+        after |= born_after[i]
+        not_before |= ~born_before[i]
+        not_after |= ~born_after[i]
+    if skew == 0 and not_before >= 0 and after >= 0:
+        return ALL_NEW
+    if skew == 0 and before >= 0 and not_after >= 0:
+        return ALL_GONE
+    return MIXED
+
+
+@lean_kernel
+def forget_run(
+    state: Longs, first: int, born: Longs, hot_at: Ints, is_listed: Bools, scratch: ViewScratch
+) -> None:
+    """Note that neighbouring rows go, from entry `first` on: as `note_rows`, which takes longer."""
+    n_going = state[N_GOING]
+    n_todo = state[N_TODO]
+    for i in range(len(born)):
+        born[i] = -1
+    for i in range(len(hot_at)):
+        if hot_at[i] >= 0:
+            scratch.going[n_going] = first + i
+            n_going += 1
+            if is_listed[hot_at[i]]:
+                scratch.todo[n_todo] = hot_at[i]
+                scratch.todo_entry[n_todo] = first + i
+                n_todo += 1
+    state[N_ROWS] -= len(born)
+    state[N_GOING] = n_going
+    state[N_TODO] = n_todo
+
+
+@lean_kernel
+def note_rows(
+    state: Longs,
+    entries: ViewEntries,
+    first: int,
+    n: int,
+    rows: ViewRows,
+    is_listed: Bools,
+    scratch: ViewScratch,
+) -> int:
+    """Note which rows of a stretch are there after the step; how many come.
+
+    Lists the entries of rows that come, of hot rows that were there, and of those that may be in a list.
+    """
+    entry_row = entries.row
+    born_before = entries.born_before
+    born_after = entries.born_after
+    born = rows.born
+    hot_at = rows.hot_at
+    coming = scratch.stretch[0]
+    n_going = state[N_GOING]
+    n_todo = state[N_TODO]
+    n_coming = np.uint64(0)
+    n_gone = 0
+    # Unsigned, so that no index is taken for one from the end.
+    for e in range(np.uint64(first), np.uint64(first + n)):
+        row = np.uint64(entry_row[e])
+        after = born_after[e]
+        born[row] = after
+        coming[n_coming] = e
+        n_coming += np.uint64(after >= 0)
+        if born_before[e] >= 0:
+            n_gone += 1
+            at = hot_at[row]
+            if at >= 0:
+                scratch.going[n_going] = e
+                n_going += 1
+                if is_listed[at]:
+                    scratch.todo[n_todo] = at
+                    scratch.todo_entry[n_todo] = e
+                    n_todo += 1
+    state[N_ROWS] += np.int64(n_coming) - n_gone
+    state[N_GOING] = n_going
+    state[N_TODO] = n_todo
+    return int(np.int64(n_coming))
+
+
+@lean_kernel
+def add_parts(x: Floats, scale: float, offset: float, last: float, stride: int, part: Ints) -> None:
+    """Add to `part` what a column's values say of it."""
+    for i in range(len(x)):
+        # Without a branch; NaN comes out as 0.
+        place = x[i] * scale - offset
+        place = place if place > 0.0 else 0.0
+        place = place if place < last else last
+        part[i] += np.int32(place) * stride
+
+
+@lean_kernel
 def take_rows(
     state: Longs,
     entries: ViewEntries,
@@ -94,86 +209,77 @@ def take_rows(
     end: int,
     grid: ViewGrid,
     rows: ViewRows,
-    hot: HotRows,
+    is_listed: Bools,
     scratch: ViewScratch,
-) -> bool:
-    """Store the step's rows; whether as many come as there were.
+) -> int:
+    """Store a step's rows; how many come.
 
-    Lists the entries of hot rows that were there, those of them that may be in a list, and the entries of
-    rows that come into hot parts.
+    Lists what `note_rows` does, but of the entries of rows that come only those in hot parts.
     """
-    entry_row = entries.row
-    born_before = entries.born_before
-    born_after = entries.born_after
     after = entries.after
-    born = rows.born
-    hot_at = rows.hot_at
     row_part = rows.part
-    is_listed = hot.is_listed
     hot_parts = grid.hot_parts
-    todo = scratch.todo
-    todo_entry = scratch.todo_entry
-    going = scratch.going
-    coming = scratch.coming
-    part = scratch.cell
-    n_coming = 0
-    n_gone = 0
-    n_going = 0
-    n_todo = 0
-    for e in range(begin, end):
-        # Unsigned, so that no index is taken for one from the end.
-        row = np.uint64(entry_row[e])
-        born[row] = born_after[e]
-        if born_after[e] >= 0:
-            coming[n_coming] = e
-            n_coming += 1
-        if born_before[e] >= 0:
-            n_gone += 1
-            at = hot_at[row]
-            if at >= 0:
-                going[n_going] = e
-                n_going += 1
-                if is_listed[at]:
-                    todo[n_todo] = at
-                    todo_entry[n_todo] = e
-                    n_todo += 1
-    # A column after the other, for so many rows at a time as stay in the first-level cache.
+    come = scratch.stretch[0]
+    row = scratch.stretch[1]
+    part = scratch.stretch[2]
+    x = scratch.score
+    state[N_GOING] = 0
+    state[N_TODO] = 0
+    all_coming = 0
     n_near = 0
-    for first in range(0, n_coming, STRETCH):
-        last = min(first + STRETCH, n_coming)
-        for i in range(first, last):
-            part[i - first] = 0
+    # A column after the other, for so many rows at a time as stay in the first-level cache.
+    for first in range(begin, end, STRETCH):
+        last = min(first + STRETCH, end)
+        n = last - first
+        kind = kind_of(
+            entries.row[first:last], entries.born_before[first:last], entries.born_after[first:last]
+        )
+        start = int(np.int64(entries.row[first]))
+        if kind == ALL_GONE:
+            forget_run(
+                state, first, rows.born[start : start + n], rows.hot_at[start : start + n], is_listed, scratch
+            )
+            continue
+        is_run = kind == ALL_NEW
+        if is_run:
+            born = rows.born[start : start + n]
+            born_after = entries.born_after[first:last]
+            for i in range(n):
+                born[i] = born_after[i]
+                come[i] = first + i
+            state[N_ROWS] += n
+        else:
+            n = note_rows(state, entries, first, n, rows, is_listed, scratch)
+        all_coming += n
+        for i in range(n):
+            row[i] = entries.row[np.uint64(come[i])]
+            part[i] = 0
         for c in range(rows.values.shape[0]):
-            column = rows.values[c]
-            scale = grid.part_scale[c]
-            offset = grid.part_offset[c]
-            last_part = grid.last_part[c]
-            stride = grid.part_stride[c]
-            for i in range(first, last):
-                entry = np.uint64(coming[i])
-                x = after[entry, c]
-                column[np.uint64(entry_row[entry])] = x
-                # Without a branch; NaN comes out as 0.
-                place = x * scale - offset
-                place = place if place > 0.0 else 0.0
-                place = place if place < last_part else last_part
-                part[i - first] += int(place) * stride
-        for i in range(first, last):
-            e = coming[i]
-            whole = part[i - first]
-            row_part[entry_row[e]] = whole
-            if (hot_parts[whole >> 3] >> (whole & 7)) & 1 > 0:
-                coming[n_near] = e
-                n_near += 1
-    is_bulk = bool(n_coming >= max(FEW, state[N_ROWS]))
-    state[N_ROWS] += n_coming - n_gone
-    state[N_GOING] = n_going
-    state[N_TODO] = n_todo
+            if is_run:
+                column = rows.values[c, start : start + n]
+                source = after[first:last, c]
+                for i in range(n):
+                    column[i] = source[i]
+            else:
+                column = x[:n]
+                for i in range(n):
+                    column[i] = after[np.uint64(come[i]), c]
+                    rows.values[c, np.uint64(row[i])] = column[i]
+            add_parts(
+                column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c], grid.part_stride[c], part
+            )
+        for i in range(n):
+            row_part[np.uint64(row[i])] = part[i]
+        for i in range(n):
+            whole = part[i]
+            # Without a branch, because it is hard to foretell.
+            scratch.coming[n_near] = come[i]
+            n_near += (hot_parts[np.uint64(whole >> 3)] >> (whole & 7)) & 1
     state[N_NEAR] = n_near
-    return is_bulk
+    return all_coming
 
 
-@kernel
+@lean_kernel
 def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: HotRows) -> None:
     """Take rows out of the hot rows: the last fills the gap."""
     hot_at = rows.hot_at
@@ -189,12 +295,12 @@ def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: 
             hot.cell[at] = hot.cell[n_hot]
             hot.is_listed[at] = hot.is_listed[n_hot]
             hot_at[moved] = at
-            for c in range(hot.values.shape[0]):
-                hot.values[c, at] = hot.values[c, n_hot]
+            for c in range(hot.values.shape[1]):
+                hot.values[at, c] = hot.values[n_hot, c]
     state[N_HOT] = n_hot
 
 
-@kernel
+@lean_kernel
 def add_hot(
     state: Longs, entries: ViewEntries, grid: ViewGrid, rows: ViewRows, hot: HotRows, scratch: ViewScratch
 ) -> None:
@@ -216,7 +322,7 @@ def add_hot(
         hot.cell[n_hot] = cells[i]
         hot.is_listed[n_hot] = False
         for c in range(after.shape[1]):
-            hot.values[c, n_hot] = after[e, c]
+            hot.values[n_hot, c] = after[e, c]
         scratch.todo[n_added] = n_hot
         scratch.todo_entry[n_added] = e
         n_hot += 1
@@ -225,49 +331,81 @@ def add_hot(
     state[N_TODO] = n_added
 
 
-@kernel
+@lean_kernel
+def score_sums(
+    x: Floats,
+    term_column: Ints,
+    term_theta: Ints,
+    theta: Floats,
+    first: int,
+    score: Floats,
+) -> None:
+    """Score a row for the tile that begins at lane `first`: four terms at a time, added from the left.
+
+    `x` is what the row holds in the columns that are scored.
+    """
+    n_terms = len(term_column)
+    for t in range(0, n_terms, 4):
+        # Slices, so that the compiler sees that no index is taken for one from the end.
+        a = theta[term_theta[t], first : first + TILE]
+        b = theta[term_theta[t + 1], first : first + TILE]
+        c = theta[term_theta[t + 2], first : first + TILE]
+        d = theta[term_theta[t + 3], first : first + TILE]
+        p = x[term_column[t]]
+        q = x[term_column[t + 1]] if t + 1 < n_terms else 0.0
+        r = x[term_column[t + 2]] if t + 2 < n_terms else 0.0
+        s = x[term_column[t + 3]] if t + 3 < n_terms else 0.0
+        if t == 0:
+            for j in range(TILE):
+                score[j] = p * a[j] + q * b[j] + r * c[j] + s * d[j]
+        else:
+            for j in range(TILE):
+                score[j] = score[j] + p * a[j] + q * b[j] + r * c[j] + s * d[j]
+
+
+@lean_kernel
+def find_hits(score: Floats, key_sign: float, floor: Floats, out_hit: Ints) -> int:
+    """The lanes of a tile whose floors the scores reach, as far as keys say; how many."""
+    n_hits = 0
+    for j in range(TILE):
+        n_hits += 1 if key_sign * score[j] >= floor[j] else 0
+    if n_hits == 0:
+        return 0
+    # Without a branch, because hits are hard to foretell.
+    n_hits = 0
+    for j in range(TILE):
+        out_hit[n_hits] = j
+        n_hits += 1 if key_sign * score[j] >= floor[j] else 0
+    return n_hits
+
+
+@lean_kernel
 def hold_rows(
     state: Longs,
     ranking: ViewRanking,
-    subscriptions: ViewSubscriptions,
     lanes: ViewLanes,
     grid: ViewGrid,
     hot: HotRows,
-    pool: ViewPool,
     events: ViewEvents,
     entries: ViewEntries,
     scratch: ViewScratch,
     is_coming: bool,
 ) -> int:
-    """Hold the listed hot rows against the tiles that their cells know; hits are patched, or become events.
-
-    What is below a list's k-th row, and stays so, is in no order: it comes and goes at the end at once.
-    """
+    """Hold the listed hot rows against the tiles that their cells know; hits become events."""
     todo = scratch.todo
     todo_entry = scratch.todo_entry
-    affected = scratch.affected
     score = scratch.score
-    hit = scratch.hit
-    pool_row = pool.row
-    pool_key = pool.key
-    list_start = subscriptions.list_start
-    list_room = subscriptions.list_room
-    list_size = subscriptions.list_size
-    list_k = subscriptions.k
-    entry_row = entries.row
-    values = hot.values
+    hit = scratch.stretch[0]
+    values = scratch.row_values
     is_listed = hot.is_listed
     reach = grid.reach
     theta = lanes.theta
     lo = lanes.lo
     hi = lanes.hi
     floor = lanes.floor
-    last = lanes.last
-    lane_slot = lanes.slot
-    head = subscriptions.head
-    floor_tie = subscriptions.floor_tie
+    floor_tie = lanes.floor_tie
     hot_cell = hot.cell
-    event_next = events.next
+    event_lane = events.lane
     event_entry = events.entry
     event_key = events.key
     born = entries.born_after if is_coming else entries.born_before
@@ -276,10 +414,9 @@ def hold_rows(
     term_column = ranking.term_column
     term_theta = ranking.term_theta
     n_dimensions = lo.shape[0]
-    n_tiles = len(lane_slot) // TILE
-    n_lanes = min(TILE, len(lane_slot))
+    n_tiles = len(floor) // TILE
+    n_lanes = min(TILE, len(floor))
     n_events = state[N_EVENTS]
-    n_affected = state[N_AFFECTED]
     n_tests = 0
     at = state[AT]
     byte = state[AT_BYTE]
@@ -288,8 +425,10 @@ def hold_rows(
     while at < state[N_TODO]:
         position = int(np.int64(todo[i]))
         e = todo_entry[i]
+        x = hot.values[position]
+        scored = x[first_column:]
         known = int(reach[hot_cell[position], byte])
-        if known > 0 and n_events + 8 * TILE > len(event_next):
+        if known > 0 and n_events + 8 * TILE > len(event_lane):
             break
         tile = 8 * byte - 1
         while known > 0 and tile + 1 < n_tiles:
@@ -301,67 +440,30 @@ def hold_rows(
             first = tile * TILE
             n_tests += 1
             if len(term_column) == 0:
+                for c in range(values.shape[0]):
+                    values[c, 0] = x[c]
                 # A literal False would make a signature of its own.
                 score_block(
-                    ranking.program, values, first_column, position, theta, first, n_lanes == 0, n_lanes,
+                    ranking.program, values, first_column, zero(), theta, first, n_lanes == 0, n_lanes,
                     scratch.stack, score,
                 )  # fmt: skip
             else:
-                x = values[first_column + term_column[0], position]
-                t = term_theta[0]
-                for j in range(TILE):
-                    score[j] = x * theta[t, first + j]
-                for term in range(1, len(term_column)):
-                    x = values[first_column + term_column[term], position]
-                    t = term_theta[term]
-                    for j in range(TILE):
-                        score[j] += x * theta[t, first + j]
-            is_hit = False
-            for j in range(TILE):
-                is_hit |= key_sign * score[j] >= floor[first + j]
-            if not is_hit:
-                continue
-            # Without a branch, because hits are hard to foretell.
-            n_hits = 0
-            for j in range(TILE):
-                hit[n_hits] = j
-                n_hits += 1 if key_sign * score[j] >= floor[first + j] else 0
+                score_sums(scored, term_column, term_theta, theta, first, score)
+            n_hits = find_hits(score, key_sign, floor[first : first + TILE], hit)
             for h in range(n_hits):
-                j = hit[h]
-                key = key_sign * score[j] + 0.0
-                lane = first + j
-                slot = lane_slot[lane]
-                if key == floor[lane] and ranking.tie_sign * born[e] < floor_tie[slot]:
+                lane = first + hit[h]
+                key = key_sign * score[hit[h]] + 0.0
+                if key == floor[lane] and ranking.tie_sign * born[e] < floor_tie[lane]:
                     continue
                 is_inside = True
                 for d in range(n_dimensions):
-                    is_inside &= lo[d, lane] <= values[d, position] <= hi[d, lane]
-                if not is_inside:
-                    continue
-                is_listed[position] = True
-                if key < last[lane]:
-                    end = list_start[slot] + list_size[slot]
-                    if is_coming and list_size[slot] < list_room[slot]:
-                        pool_row[end] = entry_row[e]
-                        pool_key[end] = key
-                        list_size[slot] += 1
-                        continue
-                    if not is_coming and list_size[slot] > list_k[slot]:
-                        at_row = list_start[slot] + list_k[slot]
-                        while pool_row[at_row] != entry_row[e]:
-                            at_row += 1
-                        pool_row[at_row] = pool_row[end - 1]
-                        pool_key[at_row] = pool_key[end - 1]
-                        list_size[slot] -= 1
-                        continue
-                if head[slot] < 0:
-                    affected[n_affected] = slot
-                    n_affected += 1
-                event_next[n_events] = head[slot]
-                event_entry[n_events] = e if is_coming else -1 - e
-                event_key[n_events] = key
-                head[slot] = n_events
-                n_events += 1
+                    is_inside &= lo[d, lane] <= x[d] <= hi[d, lane]
+                if is_inside:
+                    is_listed[position] = True
+                    event_lane[n_events] = lane
+                    event_entry[n_events] = e if is_coming else -1 - e
+                    event_key[n_events] = key
+                    n_events += 1
         i += 1
         if i == min(at + STRETCH, state[N_TODO]):
             byte += 1
@@ -371,14 +473,13 @@ def hold_rows(
             i = at
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events
-    state[N_AFFECTED] = n_affected
     state[AT] = at
     state[AT_BYTE] = byte
     state[AT_ROW] = i
     return DONE if at >= state[N_TODO] else EVENTS_FULL
 
 
-@kernel
+@lean_kernel
 def begin_holding(state: Longs) -> None:
     """Go to the first of the rows to be held against tiles."""
     state[AT] = 0
@@ -386,25 +487,10 @@ def begin_holding(state: Longs) -> None:
     state[AT_ROW] = 0
 
 
-@kernel
-def order_affected(state: Longs, head: Ints, affected: Ints) -> None:
-    """Bring the subscriptions with events into the order of their slots."""
-    n = state[N_AFFECTED]
-    if 16 * n < len(head):
-        sort_slots(affected, n)
-        return
-    n = 0
-    for slot in range(len(head)):
-        if head[slot] >= 0:
-            affected[n] = slot
-            n += 1
-
-
-@kernel
+@lean_kernel
 def apply_steps(
     state: Longs,
     ranking: ViewRanking,
-    subscriptions: ViewSubscriptions,
     lanes: ViewLanes,
     grid: ViewGrid,
     rows: ViewRows,
@@ -413,6 +499,7 @@ def apply_steps(
     events: ViewEvents,
     entries: ViewEntries,
     scratch: ViewScratch,
+    raw: RawChanges,
     out: ChangeColumns,
 ) -> int:
     """Take the steps one after the other, from `state` on, and write what each changes."""
@@ -420,12 +507,17 @@ def apply_steps(
         begin = entries.bounds[state[STEP]]
         end = entries.bounds[state[STEP] + 1]
         if state[PHASE] == OPENING:
+            if not has_room(entries.row[begin:end], len(rows.born)):
+                return ROWS_FULL
             if state[N_TESTS] > state[MOST_TESTS]:
                 return STALE
-            if take_rows(state, entries, begin, end, grid, rows, hot, scratch):
+            n_rows = state[N_ROWS]
+            n_coming = take_rows(state, entries, begin, end, grid, rows, hot.is_listed, scratch)
+            if n_coming >= max(FEW, n_rows):
                 return BULK
             state[N_HELD] += end - begin
             state[N_EVENTS] = 0
+            state[N_LANDED] = 0
             state[N_AFFECTED] = 0
             begin_holding(state)
             state[PHASE] = GOING
@@ -439,18 +531,19 @@ def apply_steps(
                 state[PHASE] = COMING
             is_coming = state[PHASE] == COMING
             # One place to call it from, because it is large and is compiled into its caller.
-            status = hold_rows(
-                state, ranking, subscriptions, lanes, grid, hot, pool, events, entries, scratch, is_coming
-            )
+            status = hold_rows(state, ranking, lanes, grid, hot, events, entries, scratch, is_coming)
             if status != DONE:
                 return status
-            if is_coming:
-                order_affected(state, subscriptions.head, scratch.affected)
-                state[AT] = 0
+            land_events(state, lanes, pool, events, entries.row, scratch, is_coming)
+            state[AT] = 0
+            state[N_RAW] = 0
             state[PHASE] += 1
-        status = patch_lists(
-            state, ranking, subscriptions, lanes, rows, hot, pool, events, entries, scratch, out
-        )
+        if state[PHASE] == PATCHING:
+            status = patch_lists(state, ranking, lanes, rows, hot, pool, events, entries, scratch, raw)
+            if status != DONE:
+                return status
+            state[PHASE] = TELLING
+        status = tell_changes(state, lanes.slot, scratch, raw, out)
         if status != DONE:
             return status
         state[PHASE] = OPENING

@@ -22,16 +22,18 @@ from tocsin.indexes.windows.views_columns import (
     ViewRanking,
     ViewRows,
     ViewScratch,
-    ViewSubscriptions,
 )
 from tocsin.indexes.windows.views_grid import cells_of, is_part_hot, new_grid, parts_of
 from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
-from tocsin.indexes.windows.views_rank_kernels import base_size, find_more, fresh_size, rank_afresh
-from tocsin.indexes.windows.views_terms import linear_terms
-from tocsin.indexes.windows.views_tree import MANY_TO_RANK, neighbours, new_best, plain_tree, tree_of
+from tocsin.indexes.windows.views_rank_kernels import BestRows, base_size, find_more, fresh_size, rank_afresh
+from tocsin.indexes.windows.views_terms import padded_terms
+from tocsin.indexes.windows.views_tree import MANY_TO_RANK, neighbours, new_best, plain_tree, taken, tree_of
 
-#: Many tiles have a coarser grid, down to so many cells: it takes time to let cells know tiles.
-CELLS_TIMES_TILES = 1 << 22
+#: Many tiles have a coarser grid, down to so many cells: it takes time to let cells know tiles. So have
+#: scores that are not weighted sums, which take so many times as long, and few rows: so many have a cell.
+CELLS_TIMES_TILES = 1 << 23
+INTERPRETED = 8
+ROWS_OF_A_CELL = 2
 LEAST_CELLS = 1 << 13
 #: What building a grid anew costs for a row and for a subscription, in tests of a row against a
 #: tile; and what it is never less than.
@@ -57,21 +59,13 @@ class ViewState:
             dimensions,
             1.0 if descending else -1.0,
             1 if newest_first else -1,
-            *linear_terms(program),
+            *padded_terms(program),
         )
         self.capacity = capacity
         self._cells = cells
         n, n_columns = capacity, dimensions + program.n_columns
-        self.subscriptions = ViewSubscriptions(
-            k=np.zeros(n, np.int64),
-            floor_key=np.empty(n),
-            floor_tie=np.empty(n, np.int64),
-            list_start=np.zeros(n, np.int64),
-            list_room=np.zeros(n, np.int64),
-            list_size=np.zeros(n, np.int64),
-            lane=np.full(n, -1, np.int32),
-            head=np.full(n, -1, np.int32),
-        )
+        #: int32 (slots,): where each subscription is, -1 where it is not there
+        self.lane_of: Ints = np.full(n, -1, np.int32)
         self.lanes = self._no_lanes(TILE)
         self._free_lanes = Slots()
         #: the largest k seen: how long a list may become
@@ -83,15 +77,16 @@ class ViewState:
             hot_at=np.full(n, -1, np.int32),
         )
         self.hot = HotRows(
-            np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n_columns, n)), np.empty(n, np.bool_)
+            np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n, n_columns)), np.empty(n, np.bool_)
         )
         self.pool = ViewPool(np.empty(n, np.int32), np.empty(n))
         #: int64: the kernels' counters and cursor
         self.cursor: Longs = np.zeros(named.STATE_SIZE, np.int64)
         self.events = _new_events(8 * TILE + capacity)
         self.scratch = self._new_scratch()
-        #: entries of the delta being taken
+        #: entries of the delta being taken, and how many there is working memory for
         self._n_entries = 0
+        self._n_fitted = 0
         #: subscriptions registered since the grid was built, and how many there were then
         self._n_loose = 0
         self._n_built = 0
@@ -108,101 +103,89 @@ class ViewState:
 
     def live(self) -> Longs:
         """The slots of the subscriptions that are there, in order."""
-        return np.flatnonzero(self.subscriptions.k > 0)
+        return np.flatnonzero(self.lane_of >= 0)
 
-    def listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
-        """Whose (index into `slots`) and where in the pool: the first `sizes[slot]` of each list."""
-        lengths = sizes[slots]
-        owner = np.repeat(np.arange(len(slots)), lengths)
-        firsts = np.cumsum(lengths) - lengths
-        places = np.arange(len(owner)) - firsts[owner] + self.subscriptions.list_start[slots][owner]
-        return owner, places
+    def listed(self, lanes: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
+        """Whose (index into `lanes`) and where in the pool: the first `sizes[lane]` of each list."""
+        lengths = sizes[lanes]
+        owner = np.repeat(np.arange(len(lanes)), lengths)
+        shift = self.lanes.list_start[lanes] - (np.cumsum(lengths) - lengths)
+        return owner, np.arange(len(owner)) + shift[owner]
 
     def ordered(self, slots: np.ndarray) -> Longs:
         """Where in the pool the whole lists of `slots` are, each best first."""
-        owner, places = self.listed(slots, self.subscriptions.list_size)
+        owner, places = self.listed(self.lane_of[slots], self.lanes.list_size)
         tie = self.ranking.tie_sign * self.rows.born[self.pool.row[places]]
         return places[np.lexsort((-tie, -self.pool.key[places], owner))]
 
-    def last_keys(self, slots: np.ndarray) -> Floats:
-        """The keys of the k-th rows of lists, -inf where there are fewer."""
-        columns = self.subscriptions
-        is_long = columns.list_size[slots] >= columns.k[slots]
-        keys = np.full(len(slots), -np.inf)
-        long = slots[is_long]
-        keys[is_long] = self.pool.key[columns.list_start[long] + columns.k[long] - 1]
+    def last_keys(self, chosen: np.ndarray) -> Floats:
+        """The keys of the k-th rows of the lists of lanes, -inf where there are fewer."""
+        lanes = self.lanes
+        is_long = lanes.list_size[chosen] >= lanes.k[chosen]
+        keys = np.full(len(chosen), -np.inf)
+        long = chosen[is_long]
+        keys[is_long] = self.pool.key[lanes.list_start[long] + lanes.k[long] - 1]
         return keys
 
     def place(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Write the bound values of new subscriptions into free lanes. Their lists are empty."""
         top = int(slots.max()) + 1
-        if top > len(self.subscriptions.k):
-            k, floor_key, floor_tie, start, room, size, lane, head = self.subscriptions
-            self.subscriptions = ViewSubscriptions(
-                grown(k, top),
-                grown(floor_key, top),
-                grown(floor_tie, top),
-                grown(start, top),
-                grown(room, top),
-                grown(size, top),
-                grown(lane, top, -1),
-                grown(head, top, -1),
-            )
+        self.lane_of = grown(self.lane_of, top, -1)
         taken = self._free_lanes.take(len(slots))
         self._widen_lanes(self._free_lanes.top)
         lanes = self.lanes
         if lanes.lo.shape[0]:
             lanes.lo[:, taken] = values["lo"].T
             lanes.hi[:, taken] = values["hi"].T
-        if lanes.theta.shape[0]:
-            lanes.theta[:, taken] = values["theta"].T
-        lanes.slot[taken] = slots
+        if lanes.theta.shape[0] > 1:
+            lanes.theta[:-1, taken] = values["theta"].T
         # Nothing reaches a lane before it is ranked.
-        lanes.floor[taken] = lanes.base[taken] = lanes.last[taken] = np.nan
-        self.subscriptions.lane[slots] = taken
-        self.subscriptions.k[slots] = values["k"]
+        lanes.slot[taken] = slots
+        lanes.k[taken] = values["k"]
+        self.lane_of[slots] = taken
         self._largest_k = max(self._largest_k, int(values["k"].max()))
         self._n_loose += len(slots)
+        self._n_fitted = 0
 
     def rank_new(self, slots: Ints) -> None:
         """Rank what is there for subscriptions just placed, and let cells know them."""
         if self._n_loose > max(TILE, self._n_built):
             self.rebuild(is_listing=True)
             return
-        self._rank(slots, is_listing=True)
-        self._reach(self.subscriptions.lane[slots])
-        rows = self.pool.row[self.listed(slots, self.subscriptions.list_size)[1]]
+        lanes = self.lane_of[slots]
+        self._rank(lanes, is_listing=True)
+        self._reach(lanes)
+        rows = self.pool.row[self.listed(lanes, self.lanes.list_size)[1]]
         self.hot.is_listed[self.rows.hot_at[rows]] = True
 
     def close(self, slots: Ints) -> None:
         """Remove subscriptions."""
-        columns, lanes = self.subscriptions, self.lanes
-        taken = columns.lane[slots].copy()
-        lanes.slot[taken] = -1
+        lanes = self.lanes
+        taken = self.lane_of[slots]
+        lanes.slot[taken] = self.lane_of[slots] = -1
         lanes.floor[taken] = lanes.base[taken] = lanes.last[taken] = np.nan
-        columns.lane[slots] = -1
-        for column in (columns.k, columns.list_start, columns.list_room, columns.list_size):
-            column[slots] = 0
+        for column in (lanes.k, lanes.list_start, lanes.list_room, lanes.list_size):
+            column[taken] = 0
         self._free_lanes.give_back(taken)
 
-    def find_more(self, slot: int) -> None:
+    def find_more(self, lane: int) -> None:
         """Find rows below the floor of a list that ran short. Cost: all hot rows, or all rows if need be."""
-        columns, scratch = self.subscriptions, self.scratch
-        lane, k = int(columns.lane[slot]), int(columns.k[slot])
+        scratch = self.scratch
+        k = int(self.lanes.k[lane])
         missing = fresh_size(k) - int(self.cursor[named.N_KEPT])
-        best = new_best(self.ranking.program, min(missing, len(self.rows.born)) + 1, 0)
+        best = self._new_best(min(missing, len(self.rows.born)) + 1, 0)
         while True:
             found = find_more(
-                self.ranking, self.lanes, lane, columns.floor_key[slot], columns.floor_tie[slot], self.hot,
-                int(self.cursor[named.N_HOT]), self.rows.born, best, missing,
+                self.ranking, self.lanes, lane, self.hot, int(self.cursor[named.N_HOT]), self.rows.born, best,
+                missing,
             )  # fmt: skip
             if self.cursor[named.N_KEPT] + found >= k or self.lanes.base[lane] == -np.inf:
                 break
             # Not enough above the base: find a lower one.
-            slots = np.array([slot], np.int32)
-            self._rank(slots, is_listing=False)
-            self._reach(self.subscriptions.lane[slots])
-        scratch.more_row[:found] = best.row[:found]
+            lanes = np.array([lane], np.int32)
+            self._rank(lanes, is_listing=False)
+            self._reach(lanes)
+        scratch.more_row[:found] = self.hot.row[best.at[:found]]
         scratch.more_key[:found] = best.key[:found]
         self.cursor[named.N_MORE] = found
 
@@ -215,19 +198,22 @@ class ViewState:
         self._sort_lanes(slots)
         if is_listing:
             self.cursor[named.POOL_END] = 0
-        is_wanted = self._rank(slots, is_listing=is_listing)
+        lanes = np.arange(len(slots), dtype=np.int32)
+        is_wanted = self._rank(lanes, is_listing=is_listing)
         there = np.flatnonzero(self.rows.born != ABSENT)
         is_wanted = is_wanted[there]
-        values = np.ascontiguousarray(self.rows.values[:, there])
+        values = taken(self.rows.values, there.astype(np.int32))
         n_bytes = max(1, -(-len(self.lanes.slot) // (8 * TILE)))
         n_tiles = len(self.lanes.slot) // TILE
-        cells = min(self._cells, max(LEAST_CELLS, CELLS_TIMES_TILES // n_tiles))
+        useful = CELLS_TIMES_TILES // n_tiles // (1 if len(self.ranking.term_column) else INTERPRETED)
+        useful = min(useful, len(there) // ROWS_OF_A_CELL)
+        cells = min(self._cells, max(LEAST_CELLS, useful))
         self.grid = new_grid(values, is_wanted, n_bytes, cells)
         self.rows.part[there] = parts_of(self.grid, values)
         self.rows.hot_at[:] = -1
         self.cursor[named.N_HOT] = 0
-        self._reach(np.arange(len(slots), dtype=np.int32))
-        listed = self.pool.row[self.listed(slots, self.subscriptions.list_size)[1]]
+        self._reach(lanes)
+        listed = self.pool.row[self.listed(lanes, self.lanes.list_size)[1]]
         self.hot.is_listed[self.rows.hot_at[listed]] = True
         self._n_loose, self._n_built = 0, len(slots)
         self._rows_built = len(there)
@@ -253,19 +239,21 @@ class ViewState:
         self.rows.values[:, rows] = values.T
         self.cursor[named.N_ROWS] = np.count_nonzero(self.rows.born != ABSENT)
 
-    def make_room_for_rows(self, top: int, count: int) -> None:
-        """Room for row slots below `top`, and for a delta of `count` entries."""
+    def make_room_for_rows(self, top: int) -> None:
+        """Room for row slots below `top`."""
         values, born, part, hot_at = self.rows
-        if top > len(born):
-            self.rows = ViewRows(
-                widened(values, top),
-                grown(born, top, ABSENT),
-                grown(part, top),
-                grown(hot_at, top, -1),
-            )
+        self.rows = ViewRows(
+            widened(values, top), grown(born, top, ABSENT), grown(part, top), grown(hot_at, top, -1)
+        )
+        self.scratch = self._fitted_scratch(self._n_entries)
+
+    def make_room_for_entries(self, count: int) -> None:
+        """Room for a delta of `count` entries."""
         self._n_entries = count
-        self._make_room_for_hot(int(self.cursor[named.N_HOT]) + count)
-        self.scratch = self._fitted_scratch(count)
+        if count > self._n_fitted or self.cursor[named.N_HOT] + count > len(self.hot.row):
+            self._make_room_for_hot(int(self.cursor[named.N_HOT]) + count)
+            self.scratch = self._fitted_scratch(count)
+            self._n_fitted = count
 
     def grow_events(self) -> None:
         """Twice the room for events."""
@@ -274,10 +262,9 @@ class ViewState:
 
     def grow_pool(self) -> None:
         """Pack the lists together, into twice the room unless that frees half of it."""
-        live = self.live()
-        columns = self.subscriptions
-        _, places = self.listed(live, columns.list_room)
-        rooms = columns.list_room[live]
+        taken = np.flatnonzero(self.lanes.slot >= 0)
+        _, places = self.listed(taken, self.lanes.list_room)
+        rooms = self.lanes.list_room[taken]
         used = len(places)
         capacity = len(self.pool.row)
         if used > capacity // 2 or used == self.cursor[named.POOL_END]:
@@ -285,24 +272,28 @@ class ViewState:
         row, key = np.empty(capacity, np.int32), np.empty(capacity)
         row[:used] = self.pool.row[places]
         key[:used] = self.pool.key[places]
-        columns.list_start[live] = np.cumsum(rooms) - rooms
+        self.lanes.list_start[taken] = np.cumsum(rooms) - rooms
         self.pool = ViewPool(row, key)
         self.cursor[named.POOL_END] = used
 
     def check_columns(self) -> None:
         """Assert that columns agree with each other."""
-        columns, lanes, rows = self.subscriptions, self.lanes, self.rows
+        lanes, rows = self.lanes, self.rows
         live = self.live()
+        taken = self.lane_of[live]
         n_hot = int(self.cursor[named.N_HOT])
-        assert (columns.head == -1).all()
-        assert np.array_equal(lanes.slot[columns.lane[live]], live)
+        assert (lanes.head == -1).all()
+        assert (self.scratch.told_at == -1).all()
+        assert np.array_equal(lanes.slot[taken], live)
         assert (lanes.slot >= 0).sum() == len(live) == len(self._free_lanes)
         free = lanes.slot < 0
         assert np.isnan(lanes.floor[free]).all()
         assert np.isnan(lanes.base[free]).all()
-        assert np.array_equal(lanes.floor[columns.lane[live]], columns.floor_key[live])
-        assert (lanes.base[columns.lane[live]] <= columns.floor_key[live]).all()
-        assert np.array_equal(lanes.last[columns.lane[live]], self.last_keys(live))
+        assert (lanes.k[free] == 0).all()
+        assert (lanes.list_size[free] == 0).all()
+        assert (lanes.theta[-1] == 0).all()
+        assert (lanes.base[taken] <= lanes.floor[taken]).all()
+        assert np.array_equal(lanes.last[taken], self.last_keys(taken))
         there = rows.born != ABSENT
         assert self.cursor[named.N_ROWS] == there.sum()
         slots = np.flatnonzero(there).astype(np.int32)
@@ -312,36 +303,32 @@ class ViewState:
         assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(rows.hot_at >= 0))
         hot = self.hot.row[:n_hot]
         assert np.array_equal(rows.hot_at[hot], np.arange(n_hot))
-        assert np.array_equal(self.hot.values[:, :n_hot], rows.values[:, hot], equal_nan=True)
+        assert np.array_equal(self.hot.values[:n_hot].T, rows.values[:, hot], equal_nan=True)
         assert np.array_equal(self.hot.cell[:n_hot], cells_of(self.grid, rows.values, hot))
         assert np.array_equal(self.grid.is_hot, (self.grid.reach > 0).any(axis=1))
-        assert (columns.list_size <= columns.list_room).all()
-        assert (columns.list_size[columns.k == 0] == 0).all()
-        _, owned = self.listed(live, columns.list_room)
+        assert (lanes.list_size <= lanes.list_room).all()
+        _, owned = self.listed(taken, lanes.list_room)
         assert len(np.unique(owned)) == len(owned)
         assert not len(owned) or owned.max() < self.cursor[named.POOL_END] <= len(self.pool.row)
 
-    def _rank(self, slots: Ints, *, is_listing: bool) -> np.ndarray:
-        """Set the bases, and lists, of `slots`; which rows were ranked, by slot."""
+    def _rank(self, lanes: Ints, *, is_listing: bool) -> np.ndarray:
+        """Set the bases, and lists, of `lanes`; which rows were ranked, by slot."""
         n_slots = len(self.rows.born)
-        is_tree = len(slots) >= MANY_TO_RANK
+        is_tree = len(lanes) >= MANY_TO_RANK
         tree = tree_of(self.rows, n_slots) if is_tree else plain_tree(self.rows, n_slots)
         room = min(int(base_size(max(1, self._largest_k))), len(tree.row)) + 1
-        best = new_best(self.ranking.program, room, tree.branch_low.shape[1])
+        best = self._new_best(room, tree.branch_low.shape[1])
         is_ranked = np.zeros(n_slots, np.bool_)
         state = np.array([self.cursor[named.POOL_END], 0], np.int64)
         with np.errstate(all="ignore"):
             while rank_afresh(
-                self.ranking, self.subscriptions, self.lanes, tree, len(tree.row), self.rows.born, best,
-                self.pool, state, slots, is_listing, is_ranked,
+                self.ranking, self.lanes, tree, len(tree.row), self.rows.born, best, self.pool, state, lanes,
+                is_listing, is_ranked,
             ):  # fmt: skip
                 row, key = self.pool
                 self.pool = ViewPool(grown(row, len(row) + 1), grown(key, len(key) + 1))
-        lane = self.subscriptions.lane[slots]
-        floor = self.subscriptions.floor_key[slots]
-        self.lanes.floor[lane] = floor
-        self.lanes.base[lane] = np.minimum(self.lanes.base[lane], floor)
-        self.lanes.last[lane] = self.last_keys(slots)
+        self.lanes.base[lanes] = np.minimum(self.lanes.base[lanes], self.lanes.floor[lanes])
+        self.lanes.last[lanes] = self.last_keys(lanes)
         self.cursor[named.POOL_END] = state[0]
         return is_ranked
 
@@ -352,6 +339,7 @@ class ViewState:
         is_new[0] = len(self.grid.is_hot) > 0 and self.cursor[named.N_HOT] == 0
         low, high = np.empty((n_columns, 1)), np.empty((n_columns, 1))
         stack = np.empty((2, self.ranking.program.depth, BLOCK))
+        bounds = np.empty((2, TILE))
         waiting = np.empty((64 + 8 * n_columns, 2 * n_columns), np.int32)
         tiles = np.unique(lanes // TILE)
         whole = len(lanes) > 2 * len(tiles)
@@ -359,7 +347,7 @@ class ViewState:
             for first in (tiles * TILE if whole else lanes).tolist():
                 reach_cells(
                     self.ranking, self.lanes, first, TILE if whole else 1, self.grid, first // TILE,
-                    low, high, stack[0], stack[1], waiting, is_new,
+                    low, high, stack[0], stack[1], bounds, waiting, is_new,
                 )  # fmt: skip
         # In a new grid, nothing has joined yet that is outside of it.
         is_touched = is_part_hot(self.grid) & is_new[0]
@@ -376,15 +364,15 @@ class ViewState:
         hot_at[rows] = np.arange(begin, end)
         self.hot.row[begin:end] = rows
         self.hot.cell[begin:end] = cells
-        self.hot.values[:, begin:end] = self.rows.values[:, rows]
+        self.hot.values[begin:end] = self.rows.values[:, rows].T
         self.hot.is_listed[begin:end] = False
         self.cursor[named.N_HOT] = end
 
     def _sort_lanes(self, slots: Ints) -> None:
         """Put subscriptions with near parameters into the same tiles, and close all gaps."""
-        lane = self.subscriptions.lane[slots]
+        lane = self.lane_of[slots]
         old = self.lanes
-        parameters = np.concatenate([old.theta[:, lane], old.lo[:, lane], old.hi[:, lane]])
+        parameters = np.concatenate([old.theta[:-1, lane], old.lo[:, lane], old.hi[:, lane]])
         order = neighbours(np.nan_to_num(parameters), TILE)
         lane = lane[order]
         n = len(slots)
@@ -392,7 +380,7 @@ class ViewState:
         for into, source in zip(_arrays(lanes), _arrays(old), strict=True):
             into[..., :n] = source[..., lane]
         self.lanes = lanes
-        self.subscriptions.lane[slots[order]] = np.arange(n, dtype=np.int32)
+        self.lane_of[slots[order]] = np.arange(n, dtype=np.int32)
         self._free_lanes = Slots()
         self._free_lanes.take(n)
 
@@ -400,12 +388,18 @@ class ViewState:
         n_dimensions, n_theta = self.ranking.first_column, self.ranking.program.n_theta
         return ViewLanes(
             slot=np.full(count, -1, np.int32),
+            k=np.zeros(count, np.int64),
             lo=np.zeros((n_dimensions, count)),
             hi=np.zeros((n_dimensions, count)),
-            theta=np.zeros((n_theta, count)),
+            theta=np.zeros((n_theta + 1, count)),
             floor=np.full(count, np.nan),
+            floor_tie=np.zeros(count, np.int64),
             last=np.full(count, np.nan),
             base=np.full(count, np.nan),
+            list_start=np.zeros(count, np.int64),
+            list_room=np.zeros(count, np.int64),
+            list_size=np.zeros(count, np.int64),
+            head=np.full(count, -1, np.int32),
         )
 
     def _widen_lanes(self, count: int) -> None:
@@ -424,37 +418,45 @@ class ViewState:
             reach[0] = 255
             self.grid = self.grid._replace(reach=reach)
 
+    def _new_best(self, room: int, n_branches: int) -> BestRows:
+        return new_best(self.ranking.program, len(self.rows.values), room, n_branches)
+
     def _make_room_for_hot(self, count: int) -> None:
         row, cell, values, is_listed = self.hot
         if count > len(row):
             self.hot = HotRows(
-                grown(row, count), grown(cell, count), widened(values, count), grown(is_listed, count)
+                grown(row, count), grown(cell, count), grown(values, count), grown(is_listed, count)
             )
 
     def _new_scratch(self) -> ViewScratch:
         ints = np.empty(0, np.int32)
         floats, longs = np.empty(0), np.empty(0, np.int64)
         return ViewScratch(
-            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), np.empty(TILE, np.int32),
-            ints, ints, ints, ints, ints, ints, floats, longs, ints, ints, ints, floats, ints, ints, floats,
-            np.empty(0, np.int8),
+            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), np.empty((3, BLOCK), np.int32),
+            np.empty((len(self.rows.values), 1)),
+            ints, ints, ints, ints, ints, ints, ints, ints, ints, floats, longs, ints, ints, ints, floats,
+            ints, ints, floats, np.empty(0, np.int8),
         )  # fmt: skip
 
     def _fitted_scratch(self, n_entries: int) -> ViewScratch:
         """Scratch for a delta of `n_entries`, all events that there is room for, and the longest list."""
         scratch = self.scratch
-        n_events, n_slots = len(self.events.next), len(self.subscriptions.k)
+        n_events, n_slots, n_lanes = len(self.events.next), len(self.lane_of), len(self.lanes.slot)
         longest = min(3 * self._largest_k + 32, len(self.rows.born)) + 1
-        have = (len(scratch.todo), len(scratch.affected), len(scratch.add_key), len(scratch.more_key))
-        if have[0] >= n_entries and have[1] >= n_slots and have[2] >= n_events and have[3] >= longest:
+        sizes = (n_entries, n_lanes, n_slots, n_events, longest)
+        if (
+            len(scratch.todo) >= n_entries
+            and len(scratch.affected) >= n_lanes
+            and len(scratch.told_at) >= n_slots
+            and len(scratch.add_key) >= n_events
+            and len(scratch.more_key) >= longest
+        ):
             return scratch
-        sizes = (n_entries,) * 5 + (n_slots,) + (n_events,) * 5 + (longest,) * 5
-        return ViewScratch(
-            scratch.stack,
-            scratch.score,
-            scratch.hit,
-            *(_fitted(column, size) for column, size in zip(_arrays(scratch[3:]), sizes, strict=True)),
-        )
+        each = np.repeat(sizes, (5, 2, 2, 5, 5)).tolist()
+        fitted = (_fitted(column, size) for column, size in zip(_arrays(scratch[4:]), each, strict=True))
+        scratch = ViewScratch(scratch.stack, scratch.score, scratch.stretch, scratch.row_values, *fitted)
+        scratch.told_at[:] = -1
+        return scratch
 
     def _reset_counters(self) -> None:
         self.cursor[named.N_HELD] = self.cursor[named.N_TESTS] = 0
@@ -463,7 +465,9 @@ class ViewState:
 
 
 def _new_events(room: int) -> ViewEvents:
-    return ViewEvents(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
+    return ViewEvents(
+        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
+    )
 
 
 def _fitted(column: np.ndarray, size: int) -> np.ndarray:

@@ -23,3 +23,9 @@ def linear_terms(program: Program) -> tuple[Ints, Ints]:
         thetas.append(pair[THETA])
         at += 2 + len(tail)
     return np.array(columns, np.int32), np.array(thetas, np.int32)
+
+
+def padded_terms(program: Program) -> tuple[Ints, Ints]:
+    """As `linear_terms`, with thetas filled up to a multiple of four with the one after the last."""
+    columns, thetas = linear_terms(program)
+    return columns, np.pad(thetas, (0, -len(thetas) % 4), constant_values=program.n_theta).astype(np.int32)

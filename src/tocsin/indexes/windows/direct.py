@@ -1,0 +1,31 @@
+"""Calling a kernel often: without a look at the types of what it is given, or at NumPy's warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(kernel: Callable[P, R]) -> Callable[P, R]:
+    """What `kernel` was compiled to, once it has been called; before that, or without compiler, `kernel`.
+
+    A kernel finds out the types of its arguments at every call: with eighty columns that takes longer than
+    most steps of a window. What this answers takes them for what they were at the first call. So it is for
+    kernels with one signature, whose arguments are settled by the class that calls them.
+    """
+    overloads: dict[Any, Any] = getattr(kernel, "overloads", {})
+    for overload in overloads.values():
+        entry: Callable[P, R] = overload.entry_point
+        return entry
+    return kernel
+
+
+def unwarned(kernel: Callable[..., object]) -> AbstractContextManager[object]:
+    """Where to call `kernel`: not compiled, NumPy would warn of infinities and NaNs that are meant."""
+    return nullcontext() if hasattr(kernel, "overloads") else np.errstate(all="ignore")

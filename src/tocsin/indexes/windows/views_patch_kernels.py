@@ -1,0 +1,517 @@
+"""Events land in lists, lists are patched, and what that changes for subscribers is written down."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Floats, Ints, Longs, Ops
+from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.scans import ChangeColumns
+from tocsin.indexes.windows.views_columns import (
+    AT,
+    DONE,
+    LOWEST_TIE,
+    N_AFFECTED,
+    N_EVENTS,
+    N_KEPT,
+    N_LANDED,
+    N_MORE,
+    N_OUT,
+    N_RAW,
+    OUT_FULL,
+    POOL_END,
+    POOL_FULL,
+    SHORT,
+    STEP,
+    HotRows,
+    RawChanges,
+    ViewEntries,
+    ViewEvents,
+    ViewLanes,
+    ViewPool,
+    ViewRanking,
+    ViewRows,
+    ViewScratch,
+)
+from tocsin.indexes.windows.views_lists_kernels import (
+    fresh_size,
+    full_size,
+    let_go,
+    let_in,
+    sort_places,
+    sort_rest,
+    sort_slots,
+)
+
+#: The contract's operations, again: kernels read the globals of their own file.
+LEAVE = 0
+UPDATE = 1
+ENTER = 2
+UNCHANGED = -1
+
+#: With fewer than one in so many lanes or slots, it is not worth while to look at all.
+FEW = 16
+
+#: Lists that are fetched together, and float64s of a cache line.
+TOGETHER = 16
+LINE = 8
+
+
+@lean_kernel
+def fetch_ends(
+    event_lane: Ints, begin: int, end: int, list_start: Longs, list_size: Longs, k: Longs, pool: ViewPool
+) -> float:
+    """Read a little of all that some events will need; the sum is of no use.
+
+    The reads do not wait for each other, as those of one event after the other would: with many lists,
+    which no cache holds, that is what most of the time is spent on.
+    """
+    total = 0.0
+    for i in range(begin, end):
+        lane = event_lane[i]
+        # An empty list may begin where the pool ends.
+        last = min(list_start[lane] + max(0, list_size[lane] - 1), len(pool.row) - 1)
+        rest = min(last, list_start[lane] + k[lane])
+        total += pool.key[last] + pool.row[last] + pool.row[rest]
+    return total
+
+
+@lean_kernel
+def land_events(
+    state: Longs,
+    lanes: ViewLanes,
+    pool: ViewPool,
+    events: ViewEvents,
+    entry_row: Ints,
+    scratch: ViewScratch,
+    is_coming: bool,
+) -> None:
+    """Take new events to their lists.
+
+    What is below a list's k-th row, and stays so, is in no order: it comes and goes at the end at once.
+    Other events join the chain of their lane.
+    """
+    pool_row = pool.row
+    pool_key = pool.key
+    last = lanes.last
+    list_k = lanes.k
+    list_start = lanes.list_start
+    list_room = lanes.list_room
+    list_size = lanes.list_size
+    head = lanes.head
+    event_lane = events.lane
+    event_next = events.next
+    event_entry = events.entry
+    event_key = events.key
+    affected = scratch.affected
+    n_affected = state[N_AFFECTED]
+    fetched = state[N_LANDED]
+    for i in range(state[N_LANDED], state[N_EVENTS]):
+        if i == fetched:
+            fetched = min(i + TOGETHER, state[N_EVENTS])
+            scratch.score[0] = fetch_ends(event_lane, i, fetched, list_start, list_size, list_k, pool)
+        lane = event_lane[i]
+        key = event_key[i]
+        if key < last[lane]:
+            end = list_start[lane] + list_size[lane]
+            if is_coming and list_size[lane] < list_room[lane]:
+                pool_row[end] = entry_row[event_entry[i]]
+                pool_key[end] = key
+                list_size[lane] += 1
+                continue
+            if not is_coming and list_size[lane] > list_k[lane]:
+                row = entry_row[-1 - event_entry[i]]
+                at = list_start[lane] + list_k[lane]
+                while pool_row[at] != row:
+                    at += 1
+                pool_row[at] = pool_row[end - 1]
+                pool_key[at] = pool_key[end - 1]
+                list_size[lane] -= 1
+                continue
+        if head[lane] < 0:
+            affected[n_affected] = lane
+            n_affected += 1
+        event_next[i] = head[lane]
+        head[lane] = i
+    state[N_AFFECTED] = n_affected
+    state[N_LANDED] = state[N_EVENTS]
+
+
+@lean_kernel
+def order_affected(head: Ints, n_affected: int, affected: Ints) -> None:
+    """Bring lanes with events into order, unless few: so lists are patched in the order they stand in."""
+    if FEW * n_affected < len(head):
+        return
+    n = 0
+    for lane in range(len(head)):
+        if head[lane] >= 0:
+            affected[n] = lane
+            n += 1
+
+
+@lean_kernel
+def fetch_lists(affected: Ints, begin: int, end: int, lanes: ViewLanes, pool: ViewPool) -> float:
+    """Read a little of all that some patches will need; the sum is of no use. As `fetch_ends`."""
+    total = 0.0
+    for i in range(begin, end):
+        start = lanes.list_start[affected[i]]
+        for at in range(start, start + lanes.list_size[affected[i]], LINE):
+            total += pool.key[at] + pool.row[at]
+    return total
+
+
+@lean_kernel
+def write_change(raw: RawChanges, at: int, op: int, row: int, score: float, rank: int) -> None:
+    """Write down one change."""
+    raw.op[at] = op
+    raw.row[at] = row
+    raw.score[at] = score
+    raw.rank[at] = rank
+
+
+@lean_kernel
+def mark_updates(
+    n_old: int,
+    n_new: int,
+    start: int,
+    pool: ViewPool,
+    born: Longs,
+    touched_row: Ints,
+    n_touched: int,
+    old_row: Ints,
+    old_key: Floats,
+    new_op: Ops,
+) -> None:
+    """Find rows that left the list and came back into the answer: updates, or no change.
+
+    Their place in `old_row` becomes one that stays, and `new_op` says what they are.
+    """
+    rows = pool.row
+    for j in range(n_new):
+        new_op[j] = ENTER
+    for i in range(n_old):
+        row = -1 - old_row[i]
+        if row < 0 or born[row] < 0:
+            continue
+        for j in range(n_new):
+            if rows[start + j] == row:
+                is_touched = False
+                for t in range(n_touched):
+                    is_touched |= touched_row[t] == row
+                is_same = pool.key[start + j] == old_key[i] and not is_touched
+                new_op[j] = UNCHANGED if is_same else UPDATE
+                # As one that stays, but not counted among them.
+                old_row[i] = -(2**31)
+                break
+
+
+@lean_kernel
+def tell_difference(
+    n_old: int,
+    n_stay: int,
+    n_new: int,
+    n_add: int,
+    start: int,
+    pool: ViewPool,
+    key_sign: float,
+    may_update: bool,
+    scratch: ViewScratch,
+    at: int,
+    raw: RawChanges,
+) -> int:
+    """Write how a new answer differs from the old one, in which what is gone is marked by its complement.
+
+    Of the old answer's rows `n_stay` are still there, if perhaps below the new answer, and `n_add` came into
+    the list. Answers where the changes end.
+    """
+    old_row = scratch.old_row
+    new_op = scratch.new_op
+    n_in = 0
+    for j in range(n_new):
+        # What came is sorted as the answer is.
+        if n_in < n_add and pool.row[start + j] == scratch.add_row[n_in]:
+            scratch.add_rank[n_in] = j
+            n_in += 1
+    stays = min(n_stay, n_new - n_in)
+    seen = 0
+    for i in range(n_old):
+        row = old_row[i]
+        if row >= 0:
+            seen += 1
+            if seen <= stays:
+                continue
+        elif row == -(2**31):
+            continue
+        else:
+            row = -1 - row
+        write_change(raw, at, LEAVE, row, np.nan, 0)
+        at += 1
+    if may_update:
+        for j in range(n_new):
+            if new_op[j] == UPDATE:
+                # Adding zero turns minus zero into zero.
+                score = key_sign * pool.key[start + j] + 0.0
+                write_change(raw, at, UPDATE, pool.row[start + j], score, j + 1)
+                at += 1
+    c = 0
+    for j in range(n_new):
+        if c < n_in and scratch.add_rank[c] == j:
+            c += 1
+        elif j - c < n_stay:
+            continue
+        if may_update and new_op[j] != ENTER:
+            continue
+        write_change(raw, at, ENTER, pool.row[start + j], key_sign * pool.key[start + j] + 0.0, j + 1)
+        at += 1
+    return at
+
+
+@lean_kernel
+def patch_by_one(
+    ranking: ViewRanking,
+    lanes: ViewLanes,
+    lane: int,
+    born: Longs,
+    pool: ViewPool,
+    entries: ViewEntries,
+    e: int,
+    key: float,
+    at: int,
+    raw: RawChanges,
+) -> int:
+    """Patch a list that has one event, if it neither runs short nor full; answers where the changes end.
+
+    One row at most moves in or out of the answer. Answers -1 if it is not as simple as that.
+    """
+    k = lanes.k[lane]
+    start = lanes.list_start[lane]
+    size = lanes.list_size[lane]
+    tie_sign = ranking.tie_sign
+    last = start + k - 1
+    if e >= 0:
+        if size < k or size >= min(full_size(k), lanes.list_room[lane]):
+            return -1
+        leaving = pool.row[last]
+        entering = entries.row[e]
+        tie = tie_sign * entries.born_after[e]
+        place = let_in(pool.row, pool.key, start, size, k, entering, key, tie, born, tie_sign)
+        rank = place
+        lanes.list_size[lane] = size + 1
+    else:
+        # A row that changed may be back already, further down.
+        if size <= k or entries.born_after[-1 - e] >= 0:
+            return -1
+        leaving = entries.row[-1 - e]
+        place = let_go(pool.row, pool.key, start, size, k, leaving, key, born, tie_sign)
+        rank = k - 1
+        lanes.list_size[lane] = size - 1
+    if place < k:
+        write_change(raw, at, LEAVE, leaving, np.nan, 0)
+        score = ranking.key_sign * pool.key[start + rank] + 0.0
+        write_change(raw, at + 1, ENTER, pool.row[start + rank], score, rank + 1)
+        at += 2
+        lanes.last[lane] = pool.key[last]
+    return at
+
+
+@lean_kernel
+def patch_lists(
+    state: Longs,
+    ranking: ViewRanking,
+    lanes: ViewLanes,
+    rows: ViewRows,
+    hot: HotRows,
+    pool: ViewPool,
+    events: ViewEvents,
+    entries: ViewEntries,
+    scratch: ViewScratch,
+    raw: RawChanges,
+) -> int:
+    """Patch the list of each lane that has events, from `state` on, and write what changes."""
+    pool_row = pool.row
+    pool_key = pool.key
+    head = lanes.head
+    event_next = events.next
+    event_entry = events.entry
+    event_key = events.key
+    entry_row = entries.row
+    born_after = entries.born_after
+    born = rows.born
+    add_key = scratch.add_key
+    add_tie = scratch.add_tie
+    add_row = scratch.add_row
+    old_row = scratch.old_row
+    old_key = scratch.old_key
+    tie_sign = ranking.tie_sign
+    n_raw = state[N_RAW]
+    status = DONE
+    at = state[AT]
+    fetched = at
+    if at == 0:
+        order_affected(head, state[N_AFFECTED], scratch.affected)
+    while at < state[N_AFFECTED]:
+        if at >= fetched:
+            fetched = min(at + TOGETHER, state[N_AFFECTED])
+            scratch.score[0] = fetch_lists(scratch.affected, at, fetched, lanes, pool)
+        lane = int(np.int64(scratch.affected[at]))
+        event = head[lane]
+        if event_next[event] < 0 and n_raw + 2 <= len(raw.op):
+            e = int(np.int64(event_entry[event]))
+            end = patch_by_one(ranking, lanes, lane, born, pool, entries, e, event_key[event], n_raw, raw)
+            if end >= 0:
+                n_raw = end
+                scratch.raw_end[at] = end
+                head[lane] = -1
+                at += 1
+                continue
+
+        k = lanes.k[lane]
+        start = lanes.list_start[lane]
+        size = lanes.list_size[lane]
+        full = full_size(k)
+        n_add = 0
+        n_gone = 0
+        while event >= 0:
+            e = event_entry[event]
+            if e >= 0:
+                add_key[n_add] = event_key[event]
+                add_tie[n_add] = tie_sign * born_after[e]
+                add_row[n_add] = entry_row[e]
+                n_add += 1
+            else:
+                n_gone += 1
+            event = event_next[event]
+        if n_add > 1:
+            sort_places(add_key, add_tie, add_row, n_add)
+        all_added = n_add
+        n_add = min(n_add, full)
+
+        # Make sure of everything that may be wanting, before anything is changed.
+        n_kept = size - n_gone + n_add
+        n_more = 0
+        floor_key = lanes.floor[lane]
+        is_bottom = floor_key == -np.inf and lanes.floor_tie[lane] == LOWEST_TIE
+        is_short = n_kept < k and not is_bottom
+        if is_short:
+            n_more = state[N_MORE]
+            if n_more < 0:
+                state[N_KEPT] = n_kept
+                status = SHORT
+                break
+        if n_raw + 2 * (all_added + n_gone) > len(raw.op):
+            status = OUT_FULL
+            break
+        if n_kept + n_more > lanes.list_room[lane]:
+            room = min(n_kept + n_more + n_kept // 2 + 8, max(n_kept + n_more, 2 * k + 16))
+            if state[POOL_END] + room > len(pool_row):
+                status = POOL_FULL
+                break
+            moved = state[POOL_END]
+            for i in range(size):
+                pool_row[moved + i] = pool_row[start + i]
+                pool_key[moved + i] = pool_key[start + i]
+            state[POOL_END] += room
+            start = moved
+            lanes.list_start[lane] = start
+            lanes.list_room[lane] = room
+
+        # Remember the old answer, let go, let in, fill up.
+        n_old = min(k, size)
+        for i in range(n_old):
+            old_row[i] = pool_row[start + i]
+            old_key[i] = pool_key[start + i]
+        n_stay = n_old
+        n_touched = 0
+        may_update = False
+        event = head[lane]
+        while event >= 0:
+            e = -1 - event_entry[event]
+            if e >= 0:
+                row = entry_row[e]
+                let_go(pool_row, pool_key, start, size, k, row, event_key[event], born, tie_sign)
+                size -= 1
+                for i in range(n_old):
+                    if old_row[i] == row:
+                        old_row[i] = -1 - row
+                        n_stay -= 1
+                may_update |= born_after[e] >= 0
+                if entries.touched[e]:
+                    scratch.touched_row[n_touched] = row
+                    n_touched += 1
+            event = event_next[event]
+        for c in range(n_add):
+            let_in(pool_row, pool_key, start, size, k, add_row[c], add_key[c], add_tie[c], born, tie_sign)
+            size += 1
+        for i in range(n_more):
+            pool_row[start + size] = scratch.more_row[i]
+            pool_key[start + size] = scratch.more_key[i]
+            hot.is_listed[rows.hot_at[scratch.more_row[i]]] = True
+            size += 1
+        n_new = min(k, size)
+        if may_update:
+            mark_updates(
+                n_old, n_new, start, pool, born, scratch.touched_row, n_touched, old_row, old_key,
+                scratch.new_op,
+            )  # fmt: skip
+        n_raw = tell_difference(
+            n_old, n_stay, n_new, n_add, start, pool, ranking.key_sign, may_update, scratch, n_raw, raw
+        )
+
+        # A floor below which nothing is known, or above which there is too much, moves.
+        if is_short and n_more < fresh_size(k) - n_kept:
+            lanes.floor[lane] = lanes.base[lane]
+            lanes.floor_tie[lane] = LOWEST_TIE
+        elif is_short or size > full or all_added > n_add:
+            sort_rest(pool_row, pool_key, start + n_new, start + size, born, tie_sign)
+            size = min(size, fresh_size(k))
+            lanes.floor[lane] = pool_key[start + size - 1]
+            lanes.floor_tie[lane] = tie_sign * born[pool_row[start + size - 1]]
+        lanes.last[lane] = pool_key[start + k - 1] if size >= k else -np.inf
+        lanes.list_size[lane] = size
+        scratch.raw_end[at] = n_raw
+        head[lane] = -1
+        state[N_MORE] = -1
+        at += 1
+    state[AT] = at
+    state[N_RAW] = n_raw
+    return status
+
+
+@lean_kernel
+def tell_changes(
+    state: Longs, lane_slot: Ints, scratch: ViewScratch, raw: RawChanges, out: ChangeColumns
+) -> int:
+    """Copy the step's changes into the order of slots."""
+    affected = scratch.affected
+    raw_end = scratch.raw_end
+    told = scratch.told
+    told_at = scratch.told_at
+    n = state[N_AFFECTED]
+    at = state[N_OUT]
+    if at + state[N_RAW] > len(out.step):
+        return OUT_FULL
+    for i in range(n):
+        told[i] = lane_slot[affected[i]]
+        told_at[told[i]] = i
+    if FEW * n < len(told_at):
+        sort_slots(told, n)
+    else:
+        n = 0
+        for slot in range(len(told_at)):
+            if told_at[slot] >= 0:
+                told[n] = slot
+                n += 1
+    for t in range(n):
+        slot = told[t]
+        i = told_at[slot]
+        told_at[slot] = -1
+        for source in range(raw_end[i - 1] if i > 0 else 0, raw_end[i]):
+            out.step[at] = state[STEP]
+            out.subscription[at] = slot
+            out.op[at] = raw.op[source]
+            out.row[at] = raw.row[source]
+            out.score[at] = raw.score[source]
+            out.rank[at] = raw.rank[source]
+            at += 1
+    state[N_OUT] = at
+    return DONE

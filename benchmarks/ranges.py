@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -22,7 +25,7 @@ from benchmarks.range_parts.speeds import (
     count_batch,
     measure_speeds,
 )
-from benchmarks.range_parts.tables import Check, check_tables
+from benchmarks.range_parts.tables import Check, checks_of, count_seed
 from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS
 
 RESULTS = Path(__file__).parent / "results" / "ranges.jsonl"
@@ -39,39 +42,53 @@ SMALL_BATCH = 10
 AT_A_MILLION = 150_000
 
 
-def main(quick: bool) -> None:
-    """Count, measure, print tables, and add to the results."""
+#: What can be run by itself, in this order: `python -m benchmarks.ranges tables speeds`.
+PARTS = ("tables", "speeds", "publish", "boxes", "batch")
+
+
+def main(quick: bool, parts: Iterable[str] = PARTS) -> None:
+    """Count, measure, print tables, and add each part to the results as soon as it is done."""
     console = Console(width=130)
-    surroundings = {**machine.describe(), "quick": quick}
-    console.print(surroundings)
+    for part in parts:
+        surroundings = {**machine.describe(), "quick": quick}
+        console.print(surroundings)
+        records = _measure(part, quick, console)
+        surroundings["numpy_scan_ms_after"] = round(machine.numpy_scan_ms(), 4)
+        surroundings["load_after"] = os.getloadavg()[0]
+        RESULTS.parent.mkdir(exist_ok=True)
+        with RESULTS.open("a") as lines:
+            lines.writelines(json.dumps({**record, "machine": surroundings}) + "\n" for record in records)
+        console.print(f"written: {RESULTS.name}")
+
+
+def _measure(part: str, quick: bool, console: Console) -> list[dict[str, object]]:
+    """Measure one part, print it, and answer its lines of the results."""
     seeds, subscriptions, repeats = (1, SUBSCRIPTIONS // 4, 2) if quick else (10, SUBSCRIPTIONS, 5)
-    checks = check_tables(seeds, subscriptions, subscriptions / SUBSCRIPTIONS)
-    console.print(_check_table(checks))
-    speeds = [
-        speed
-        for k in (1, 10, 20)
-        for speed in measure_speeds(k, ROWS, EVENTS // 5 if quick else EVENTS, SUBSCRIPTIONS, repeats)
-    ]
-    if not quick:
-        speeds += [speed for k in (1, 10) for speed in measure_speeds(k, 1_000_000, EVENTS, 0, repeats)]
-    console.print(_speed_table(speeds))
-    published = measure_publish(subscriptions // 2, repeats)
-    console.print(_publish_table(published))
-    boxes = [cost for count in (100_000, 1_000_000)[: 1 if quick else 2] for cost in measure_boxes(count)]
-    console.print(box_table(boxes))
-    sent = count_batch(10, EVENTS // 5 if quick else EVENTS, subscriptions)
+    events = EVENTS // 5 if quick else EVENTS
+    if part == "tables":
+        checks = checks_of([count_seed(seed, subscriptions) for seed in range(seeds)], subscriptions)
+        console.print(_check_table(checks))
+        return [asdict(check) for check in checks]
+    if part == "speeds":
+        speeds = [
+            speed for k in (1, 10, 20) for speed in measure_speeds(k, ROWS, events, SUBSCRIPTIONS, repeats)
+        ]
+        if not quick:
+            speeds += [speed for k in (1, 10) for speed in measure_speeds(k, 1_000_000, EVENTS, 0, repeats)]
+        console.print(_speed_table(speeds))
+        return [speed.record() for speed in speeds]
+    if part == "publish":
+        published = measure_publish(subscriptions // 2, repeats)
+        console.print(_publish_table(published))
+        return [result.record() for result in published]
+    if part == "boxes":
+        counts = (100_000,) if quick else (100_000, 1_000_000)
+        boxes = [cost for count in counts for cost in measure_boxes(count)]
+        console.print(box_table(boxes))
+        return [cost.record() for cost in boxes]
+    sent = count_batch(10, events, subscriptions)
     console.print(*sent, sep="\n")
-    surroundings["numpy_scan_ms_after"] = round(machine.numpy_scan_ms(), 4)
-    surroundings["load_after"] = machine.describe()["load"]
-    records = [{"what": "check", **asdict(check)} for check in checks]
-    records += [speed.record() for speed in speeds]
-    records += [result.record() for result in published]
-    records += [cost.record() for cost in boxes]
-    records += sent
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as lines:
-        lines.writelines(json.dumps({**record, "machine": surroundings}) + "\n" for record in records)
-    console.print(f"written: {RESULTS.name}")
+    return sent
 
 
 def _check_table(checks: list[Check]) -> Table:
@@ -141,3 +158,11 @@ def _asked(speed: Speed, literal: dict[int, float]) -> float:
     if speed.way == TILES:
         return TIMES_TILES
     return TIMES_LITERAL.get(speed.k, 0) if speed.way == LITERAL else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ranges", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all of them, if none is named")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    main(options.quick, options.parts or PARTS)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.range_parts.workloads import EVENTS, ROWS, Table, draw, ranges
+from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS, Table, draw, ranges
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.relax import relax_events
 from tocsin.indexes.ranges.sparse import PaintSparse
 from tocsin.indexes.ranges.unicast import receiver_counts
+
+#: What one seed gives, by what was counted and k.
+Found: TypeAlias = dict[tuple[str, int], float]
 
 #: Events an `apply`.
 BATCH = 1000
@@ -105,35 +109,36 @@ def count_sparse(table: Table, events: Table, k: int, epsilon: float, points: Po
     return counts
 
 
-def check_tables(seeds: int, subscriptions: int, share: float) -> list[Check]:
-    """All checks, averaged over seeds. `share` scales what is expected to so many subscriptions."""
-    found: dict[tuple[str, int], list[float]] = {}
-    for seed in range(seeds):
-        table, events = draw(seed, ROWS, EVENTS)
-        points = Points()
-        points.insert(np.arange(subscriptions, dtype=np.int32), *ranges(seed, subscriptions))
-        for k in AFFECTED:
-            exact = count_dense(table, events, k, 0.0, points)
-            found.setdefault(("affected", k), []).append(exact.affected / exact.events)
-            found.setdefault(("received", k), []).append(exact.received / exact.events)
-            found.setdefault(("messages", k), []).append(exact.messages / exact.events)
-            found.setdefault(("min_y", k), []).append(exact.searches / exact.events)
-            aware = count_sparse(table, events, k, 0.0, points)
-            found.setdefault(("Paint-Sparse's min_y", k), []).append(aware.searches / aware.events)
-            found.setdefault(("Paint-Sparse's snap", k), []).append(aware.snaps / aware.events)
-            found.setdefault(("messages of Paint-Sparse", k), []).append(aware.messages / aware.events)
-            if k == 10:
-                for epsilon in REDUNDANCY:
-                    loose = count_sparse(table, events, k, epsilon, points)
-                    name = f"redundancy, epsilon {epsilon}"
-                    found.setdefault((name, k), []).append(loose.affected / exact.affected - 1)
-                    found.setdefault((f"messages, epsilon {epsilon}", k), []).append(
-                        loose.messages / loose.events
-                    )
-        some = Table._make(column[::10] for column in events)
-        reached = receiver_counts(points, relax_events(*some))
-        found.setdefault(("receivers of CN-Relax", 0), []).append(float(reached.mean()))
-    means = {name: float(np.mean(values)) for name, values in found.items()}
+def count_seed(seed: int, subscriptions: int) -> Found:
+    """All that one seed gives, an event on average."""
+    found: Found = {}
+    table, events = draw(seed, ROWS, EVENTS)
+    points = Points()
+    points.insert(np.arange(subscriptions, dtype=np.int32), *ranges(seed, subscriptions))
+    for k in AFFECTED:
+        exact = count_dense(table, events, k, 0.0, points)
+        found["affected", k] = exact.affected / exact.events
+        found["received", k] = exact.received / exact.events
+        found["messages", k] = exact.messages / exact.events
+        found["min_y", k] = exact.searches / exact.events
+        aware = count_sparse(table, events, k, 0.0, points)
+        found["Paint-Sparse's min_y", k] = aware.searches / aware.events
+        found["Paint-Sparse's snap", k] = aware.snaps / aware.events
+        found["messages of Paint-Sparse", k] = aware.messages / aware.events
+        if k == 10:
+            for epsilon in REDUNDANCY:
+                loose = count_sparse(table, events, k, epsilon, points)
+                found[f"redundancy, epsilon {epsilon}", k] = loose.affected / exact.affected - 1
+                found[f"messages, epsilon {epsilon}", k] = loose.messages / loose.events
+    some = Table._make(column[::10] for column in events)
+    found["receivers of CN-Relax", 0] = float(receiver_counts(points, relax_events(*some)).mean())
+    return found
+
+
+def checks_of(seeds: list[Found], subscriptions: int) -> list[Check]:
+    """All checks, averaged over seeds; the figures are scaled to so many subscriptions."""
+    share = subscriptions / SUBSCRIPTIONS
+    means = {name: float(np.mean([found[name] for found in seeds])) for name in seeds[0]}
     checks = [
         Check("affected", k, means["affected", k], share * value, off) for k, (value, off) in AFFECTED.items()
     ]

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tocsin
+from tests.conftest import INTERPRETED
 from tests.oracles.ranges_messages import World, fewest_tiles
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.messages_apply import Reformulator
+from tocsin.indexes.ranges.sparse import PaintSparse
 
 XS = [-math.inf, 0.0, 1.0, 2.0, 3.0, math.inf]
 #: Bounds of subscriptions: at the rows, between them, and beyond all.
@@ -158,6 +160,54 @@ def test_epsilon_misses_nobody_and_sends_no_row_ranked_far_below(
                     assert min(ranks) <= (1 + epsilon) * k
             client.apply(messages)
             assert held(client) == wanted(world, lo, hi, k)
+
+
+@pytest.mark.parametrize("way", ["dense", "sparse"])
+@pytest.mark.parametrize("distinct", [8, 10**6])
+@pytest.mark.parametrize("k", [1, 4])
+def test_rows_that_pass_more_than_fit_are_told_in_rounds(way: str, distinct: int, k: int) -> None:
+    count = 150 if INTERPRETED else 500
+    random = np.random.default_rng(k)
+    rows, born = np.arange(count, dtype=np.int32), np.arange(count, dtype=np.int64)
+    x, y = random.integers(0, count, count).astype(float), random.integers(0, distinct, count).astype(float)
+    ranges = np.sort(random.integers(0, count, (40, 2)).astype(float), axis=1)
+    painter: PaintDense | PaintSparse = PaintDense(k, capacity=2, side=2)
+    if way == "sparse":
+        painter = PaintSparse(k, capacity=2, side=2)
+        painter.register(np.arange(40, dtype=np.int32), *np.ascontiguousarray(ranges.T))
+    painter.load(rows, x, y, born)
+    world = World()
+    for row in range(count):
+        world.put(row, x[row], y[row], row)
+    clients = {(lo, hi): tocsin.Subscriber(lo, hi, k=k) for lo, hi in ranges.tolist()}
+    for (lo, hi), client in clients.items():
+        client.start(
+            [{"key": one.slot, "x": one.x, "y": one.y, "born": one.born} for one in world.top(lo, hi, k)]
+        )
+    for _ in range(12):
+        # The best rows become the worst, or go, and others the best: these pass nearly all.
+        best = min(world.rows, key=lambda one: world.rows[one].y)
+        slot = best if random.integers(2) else int(random.integers(count))
+        known = world.rows[slot]
+        fate = random.integers(4)
+        after = math.nan if fate == 0 else float(distinct) if fate == 1 else random.integers(distinct) * 1.0
+        event = (slot, known.x, after, known.born)
+        messages = messages_of(apply(painter, [event]), 0)
+        before = world.copy()
+        world.put(*event)
+        for (lo, hi), client in clients.items():
+            got = [message for message in messages if client.receives(message)]
+            assert bool(got) == (before.top(lo, hi, k) != world.top(lo, hi, k))
+            assert len(got) <= 2
+            client.apply(messages)
+            assert held(client) == wanted(world, lo, hi, k)
+        if math.isnan(after):
+            event = (slot, known.x, known.y, known.born)
+            messages = messages_of(apply(painter, [event]), 0)
+            for client in clients.values():
+                client.apply(messages)
+            world.put(*event)
+    painter.check_invariants()
 
 
 def test_numbers_count_within_an_event() -> None:

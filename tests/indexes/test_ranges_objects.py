@@ -16,6 +16,7 @@ from tocsin.indexes.ranges import objects_kernels as kernels
 from tocsin.indexes.ranges.objects import ObjectIndex
 from tocsin.indexes.ranges.objects_above_kernels import least_y_above
 from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE
+from tocsin.indexes.ranges.unicast import new_lens
 
 VALUES = [-math.inf, -1.0, -0.0, 0.0, 1.0, 2.0, 3.0, math.inf]
 values = st.sampled_from(VALUES)
@@ -52,6 +53,7 @@ def play(index: ObjectIndex, world: World, script: list[tuple[int, float, float,
 def check_queries(index: ObjectIndex, world: World, xs: list[float], ys: list[float], k: int) -> None:
     """Every query at every given x and y."""
     objects = index.objects
+    lens = new_lens(objects)
     out = np.empty(k + STRIDE, np.int32)
     for x in xs:
         last, first = kernels.find_last(objects, x, False), kernels.find_first(objects, x, False)
@@ -70,7 +72,7 @@ def check_queries(index: ObjectIndex, world: World, xs: list[float], ys: list[fl
         for high in xs:
             assert index.count(x, high) == len(world.inside(x, high))
             for y in ys:
-                at = least_y_above(objects, x, high, y, 3)
+                at = least_y_above(objects, lens, x, high, y, 3)
                 wanted = world.least_above(x, high, (y, 3))
                 assert (None if at < 0 else objects.slot[at]) == (None if wanted is None else wanted.slot)
 

@@ -19,6 +19,7 @@ from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs
 from tocsin.indexes.ranges.batch_kernels import BETTER, GONE, SHOWN, WORSE, Told, outline_rows, paint_rows
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.messages import CURSOR_SIZE, FULL, N_NOTES, N_TILES, Events, Messages
+from tocsin.indexes.ranges.objects_columns import STRIDE
 
 
 class Net(NamedTuple):
@@ -63,6 +64,7 @@ class PaintBatch(PaintDense):
 
     def __init__(self, k: int, *, descending: bool = False, capacity: int = 16) -> None:
         super().__init__(k, descending=descending, capacity=capacity)
+        self._near = np.empty(k + STRIDE, np.int32)
 
     def _run(self, events: Events) -> Messages:
         net = self._net(events)
@@ -132,7 +134,7 @@ class PaintBatch(PaintDense):
 
     def _outline(self, events: Events) -> Floats:
         outline = np.empty((len(events.x), 2, self.k))
-        outline_rows(self.index.objects, events.x, events.y, events.born, self.k, self._posts.near, outline)
+        outline_rows(self.index.objects, events.x, events.y, events.born, self.k, self._near, outline)
         return outline
 
     def _told(self, parts: list[tuple[np.ndarray, Events, Floats, Floats, Floats]]) -> Messages:

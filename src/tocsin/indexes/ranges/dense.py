@@ -7,10 +7,14 @@ import math
 import numpy as np
 
 from tocsin.indexes.contract import Longs
-from tocsin.indexes.ranges.dense_kernels import Posts, paint_events
+from tocsin.indexes.ranges.dense_kernels import paint_events
 from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
-from tocsin.indexes.ranges.objects_columns import STRIDE
+from tocsin.indexes.ranges.objects_columns import BLOCK
+from tocsin.indexes.ranges.posts_kernels import SAMPLED, Posts, Side
+
+#: Rows passed that are listed at once, on either side, about.
+SIDE = 128
 
 
 class PaintDense(Reformulator):
@@ -22,27 +26,42 @@ class PaintDense(Reformulator):
     the k-th place, but not after (1 + epsilon) k, and these ignore it by the same protocol.
     """
 
-    def __init__(self, k: int, *, epsilon: float = 0.0, descending: bool = False, capacity: int = 16) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        epsilon: float = 0.0,
+        descending: bool = False,
+        capacity: int = 16,
+        side: int = SIDE,
+    ) -> None:
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
-        self._posts = new_posts(k, epsilon)
+        self._posts = new_posts(k, epsilon, side)
 
     def _paint(self, events: Events, cursor: Longs) -> int:
         return paint_events(self.index.objects, self._posts, events, self.k, self._room, cursor)
 
 
-def new_posts(k: int, epsilon: float) -> Posts:
-    """Scratch for one k, and the bands in which columns are told together."""
+def new_posts(k: int, epsilon: float, side: int) -> Posts:
+    """Scratch for one k, with room for so many rows passed, and the bands that are told together."""
     bands = k
     if epsilon > 0:
         # The small part forgives that 1 / 0.1 may be a little more than ten.
         bands = min(k, math.ceil(1 / epsilon - 1e-9))
     columns = np.arange(k + 1)
+    # Besides a block, two rows must be sampled where rows do not fit.
+    room = BLOCK + max(side, 2 * SAMPLED)
     return Posts(
-        place=np.empty(2 * k + 1, np.int32),
-        x=np.empty(2 * k + 1),
-        gap_place=np.empty(2 * k, np.int32),
-        gap_y=np.empty(2 * k),
-        near=np.empty(k + STRIDE, np.int32),
+        x=np.full(3 * k + 1, np.nan),
+        cut=np.empty(2 * k + 1, np.int32),
+        passed_key=np.empty(2 * room, np.int64),
+        passed_place=np.empty(2 * room, np.int32),
+        left=_new_side(k, room),
+        right=_new_side(k, room),
         band=((k - columns) * bands // k).astype(np.int32),
     )
+
+
+def _new_side(k: int, room: int) -> Side:
+    return Side(np.empty(k + 1, np.int32), np.empty(k + 1, np.int32), np.empty(room, np.int32))

@@ -113,6 +113,19 @@ def place_after(objects: Objects, place: int) -> int:
     return block if block < 0 else block * BLOCK
 
 
+@inlined
+def last_in_block(objects: Objects, block: int, x: float, is_strict: bool) -> int:
+    """The last row of a block at or left of `x`, or strictly left of it; its first row is."""
+    base = block * BLOCK
+    # Counted without a branch, which is faster than to halve a block.
+    part = objects.x[base : base + objects.block_count[block]]
+    n_left = n_equal = 0
+    for i in range(len(part)):
+        n_left += part[i] < x
+        n_equal += part[i] == x
+    return base + max(n_left + (0 if is_strict else n_equal), 1) - 1
+
+
 @lean_kernel
 def search_last(objects: Objects, x: float, is_strict: bool) -> int:
     """The last row at or left of `x`, or strictly left of it; -1 if there is none. Cost: logarithmic."""
@@ -136,15 +149,7 @@ def search_last(objects: Objects, x: float, is_strict: bool) -> int:
             low = middle + 1
         else:
             high = middle
-    block = int(objects.node_block[base + low - 1])
-    base = block * BLOCK
-    # Counted without a branch, which is faster than to halve a block.
-    part = objects.x[base : base + objects.block_count[block]]
-    n_left = n_equal = 0
-    for i in range(len(part)):
-        n_left += part[i] < x
-        n_equal += part[i] == x
-    return base + max(n_left + (0 if is_strict else n_equal), 1) - 1
+    return last_in_block(objects, int(objects.node_block[base + low - 1]), x, is_strict)
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.dense import new_posts
+from tocsin.indexes.ranges.dense import SIDE, new_posts
 from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
 from tocsin.indexes.ranges.points import Points
@@ -32,11 +32,12 @@ class PaintSparse(Reformulator):
         descending: bool = False,
         capacity: int = 16,
         nearby: int = NEARBY,
+        side: int = SIDE,
     ) -> None:
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
         self.points = Points(capacity)
-        self._easel = Easel(new_posts(k, epsilon), _empty_nearby(k, nearby), np.zeros(2, np.int64))
+        self._easel = Easel(new_posts(k, epsilon, side), _empty_nearby(k, nearby), np.zeros(2, np.int64))
 
     @property
     def n_snaps(self) -> int:

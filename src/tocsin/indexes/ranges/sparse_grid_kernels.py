@@ -1,6 +1,7 @@
 """Paint-Sparse where points are many: tiles are fitted by asking the grid itself.
 
-Notation: see `dense_kernels` for posts, columns and bands. This calls the leaf file of the points.
+Notation: see `posts_kernels` for posts and bands, `dense_kernels` for columns. This calls the leaf file
+of the points.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tocsin.indexes.contract import Longs
-from tocsin.indexes.ranges.dense_kernels import Posts, add_post, lowest_gap, set_gaps, set_posts
 from tocsin.indexes.ranges.events_kernels import Turn, end_turn, is_idle, next_turn, write_note
 from tocsin.indexes.ranges.messages import (
     DONE,
@@ -29,8 +28,17 @@ from tocsin.indexes.ranges.messages import (
     Messages,
 )
 from tocsin.indexes.ranges.objects_columns import Objects
-from tocsin.indexes.ranges.objects_kernels import has_room, is_before
+from tocsin.indexes.ranges.objects_kernels import has_room
 from tocsin.indexes.ranges.points_kernels import Grid
+from tocsin.indexes.ranges.posts_kernels import (
+    Posts,
+    Span,
+    add_post,
+    find_gap,
+    lowest_passed,
+    set_posts,
+    turn_span,
+)
 from tocsin.indexes.ranges.sparse_grid_kernels import paint_grid, window_area
 from tocsin.indexes.ranges.sparse_near_kernels import (
     Nearby,
@@ -60,16 +68,20 @@ class Easel(NamedTuple):
 
 
 @lean_kernel
-def place_posts(objects: Objects, posts: Posts, turn: Turn, k: int) -> None:
+def place_posts(objects: Objects, posts: Posts, turn: Turn, span: Span, k: int) -> int:
     """`set_posts` as a kernel of its own: quicker to compile."""
-    set_posts(objects, posts, turn, k)
+    return set_posts(objects, posts, turn, span, k)
 
 
 @lean_kernel
-def next_gap(objects: Objects, posts: Posts, first_gap: int, end_gap: int, k: int) -> int:
-    """Find the lowest row of the gaps from `first_gap` to before `end_gap`; the gap of the lowest of all."""
-    set_gaps(objects, posts, first_gap, end_gap, k)
-    return lowest_gap(objects, posts, k)
+def next_passed(objects: Objects, posts: Posts, turn: Turn, pivot: int, k: int) -> tuple[int, int]:
+    """The lowest row passed that is no post yet, -1 if there is none; and the pivot of its round."""
+    passed = lowest_passed(objects, posts, k)
+    while passed < 0 and pivot >= 0:
+        span = Span(objects.y[pivot], objects.born[pivot], turn.high_y, turn.high_born)
+        pivot = place_posts(objects, posts, turn, span, k)
+        passed = lowest_passed(objects, posts, k)
+    return passed, pivot
 
 
 @lean_kernel
@@ -88,9 +100,10 @@ def paint_turn(
     The row itself comes first, then the rows that it passes, lowest first, as in Paint-Dense.
     """
     posts, near, counts = easel.posts, easel.near, easel.counts
+    pivot = place_posts(objects, posts, turn, turn_span(turn), k)
     is_near = False
-    # The row to tell of: the one whose turn it is, then that of a gap.
-    gap, lowest, x = NO_GAP + 0 * event, turn.place, turn.x
+    # The row to tell of: the one whose turn it is, then one that it passes, in a gap.
+    gap, passed, lowest, x = NO_GAP + 0 * event, -1, turn.place, turn.x
     first, last = 1, k
     while True:
         # Posts, and columns between them, that are there.
@@ -119,27 +132,21 @@ def paint_turn(
             write_note(out, cursor, event, turn.slot, x, turn.told_y, turn.born, turn.is_going)
             if not (turn.is_rising and is_told):
                 return DONE
-            first_gap, end_gap = 0, 2 * k
         else:
             counts[N_SEARCHES] += 1 if is_seen else 0
             cursor[N_EXPOSED] += 1 if is_seen else 0
             slot = objects.slot[lowest]
             write_note(out, cursor, event, slot, x, objects.y[lowest], objects.born[lowest], False)
-            add_post(posts, gap, x, k)
+            add_post(posts, gap, passed, x, k)
             if is_near and is_told and not is_anyone_near(near, posts.x, k):
                 return DONE
-            # Only the gaps on either side of the new post are other ones.
-            first_gap = max(gap - 1, 0) if gap < k else gap
-            end_gap = gap + 1 if gap < k else min(gap + 2, 2 * k)
-        gap = next_gap(objects, posts, first_gap, end_gap, k)
-        if gap < 0:
-            return DONE
-        lowest = int(posts.gap_place[gap])
-        if not is_before(objects.y[lowest], objects.born[lowest], turn.high_y, turn.high_born):
+        passed, pivot = next_passed(objects, posts, turn, pivot, k)
+        if passed < 0:
             return DONE
         if cursor[N_TILES] + k > len(out.note):
             return FULL
-        x = objects.x[lowest]
+        lowest = int(posts.passed_place[passed])
+        gap, x = find_gap(posts, passed, k), objects.x[lowest]
         first, last = max(1, gap + 1 - k), min(gap + 1, k)
 
 
@@ -162,7 +169,6 @@ def paint_sparsely(
         if n_tiles + k > len(out.note):
             return FULL
         counts[N_SEARCHES] += 1 if turn.is_rising else 0
-        place_posts(objects, easel.posts, turn, k)
         if paint_turn(objects, grid, easel, turn, event, k, out, cursor) == FULL:
             # Nothing is changed yet: this round will be done again.
             cursor[N_TILES], cursor[N_NOTES], cursor[N_EXPOSED] = n_tiles, n_notes, n_exposed

@@ -8,7 +8,8 @@ from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import CURSOR_SIZE, DONE, FULL, N_EXPOSED, N_TILES, Messages
 from tocsin.indexes.ranges.messages_apply import events_of
 from tocsin.indexes.ranges.objects import ObjectIndex
-from tocsin.indexes.ranges.objects_columns import STRIDE
+from tocsin.indexes.ranges.objects_above_kernels import Lens
+from tocsin.indexes.ranges.objects_columns import STRIDE, Objects
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.unicast_kernels import (
     Desk,
@@ -56,6 +57,7 @@ class Unicast:
         while (
             status := unicast_events(
                 self.index.objects,
+                new_lens(self.index.objects),
                 self.points.grid,
                 self._desk,
                 events,
@@ -71,6 +73,16 @@ class Unicast:
                 self.index.grow()
         self.n_searches += int(cursor[N_EXPOSED])
         return Letters._make(column[: cursor[N_TILES]] for column in self._room)
+
+
+def new_lens(objects: Objects) -> Lens:
+    """What searches above a row look through; good until the index grows or changes otherwise than in y."""
+    return Lens(
+        row=objects.y.view(np.int64),
+        node=objects.node_least.view(np.int64),
+        top=objects.top_least.view(np.int64),
+        fingers=np.full(2, -1),
+    )
 
 
 def receiver_counts(points: Points, messages: Messages) -> Longs:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_EXPOSED, N_TILES, NO_ROOM, Events, Messages
-from tocsin.indexes.ranges.objects_above_kernels import least_y_above
+from tocsin.indexes.ranges.objects_above_kernels import Lens, least_y_above
 from tocsin.indexes.ranges.objects_columns import NEVER, Objects
 from tocsin.indexes.ranges.objects_kernels import (
     find_last,
@@ -129,12 +129,12 @@ def rank_inside(desk: Desk, n_left: int, n_right: int, lo: float, hi: float) -> 
 
 @inlined
 def find_replacement(
-    objects: Objects, lo: float, hi: float, y: float, born: int, steps: int, cursor: Longs
+    objects: Objects, lens: Lens, lo: float, hi: float, y: float, born: int, steps: int, cursor: Longs
 ) -> int:
     """The `steps`-th row above (y, born) in a range, by as many searches; -1 if there are fewer."""
     at = -1
     for _ in range(steps):
-        at = least_y_above(objects, lo, hi, y, born)
+        at = least_y_above(objects, lens, lo, hi, y, born)
         cursor[N_EXPOSED] += 1
         if at < 0:
             break
@@ -145,6 +145,7 @@ def find_replacement(
 @inlined
 def write_letters(
     objects: Objects,
+    lens: Lens,
     grid: Grid,
     desk: Desk,
     event: int,
@@ -179,18 +180,16 @@ def write_letters(
     for i in range(n_found):
         lo, hi = grid.lo[desk.found[i]], grid.hi[desk.found[i]]
         rank = rank_inside(desk, n_left, n_right, lo, hi)
-        at = -1
+        steps = k - rank + 1 if is_falling else 0
         if is_literal:
             # The paper's: whoever is found takes one search, which is right only where the row was k-th.
-            at = find_replacement(objects, lo, hi, y, born, 1, cursor)
+            steps = 1
+        at = find_replacement(objects, lens, lo, hi, y, born, steps, cursor)
         if rank > k:
             continue
         other = -1
-        if is_falling:
-            if not is_literal:
-                at = find_replacement(objects, lo, hi, y, born, k - rank + 1, cursor)
-            if at >= 0 and is_before(objects.y[at], objects.born[at], goal_y, goal_born):
-                other = objects.slot[at]
+        if is_falling and at >= 0 and is_before(objects.y[at], objects.born[at], goal_y, goal_born):
+            other = objects.slot[at]
         letter = cursor[N_TILES]
         out.event[letter] = event
         out.subscription[letter] = grid.slot[desk.found[i]]
@@ -202,6 +201,7 @@ def write_letters(
 @lean_kernel
 def unicast_events(
     objects: Objects,
+    lens: Lens,
     grid: Grid,
     desk: Desk,
     events: Events,
@@ -230,11 +230,13 @@ def unicast_events(
             at_x = objects.x[place] if place >= 0 else x
             if not (is_falling and is_there and from_y == y):
                 status = write_letters(
-                    objects, grid, desk, event, at_x, from_y, from_born,
+                    objects, lens, grid, desk, event, at_x, from_y, from_born,
                     goal_y, goal_born, k, is_literal, out, cursor,
                 )  # fmt: skip
                 if status != DONE:
                     return status
         put_row(objects, slot, x, y, born)
+        # Blocks may have been split, moved or freed.
+        lens.fingers[:] = -1
         cursor[EVENT] = event + 1
     return DONE

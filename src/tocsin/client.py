@@ -29,6 +29,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 #: How often a request that may have been lost is sent again.
 ATTEMPTS = 5
 
+#: Status and code of a connection that the gateway closes for good, by the code that it closes with.
+REFUSED = {4001: (401, "unauthorized"), 4003: (403, "forbidden")}
+
 
 class GatewayFailure(Error):
     """The gateway refuses: a status, a code for programs, and what it said."""
@@ -119,6 +122,11 @@ class AsyncClient:
         tables, streams = await self._get("/v1/tables"), await self._get("/v1/streams")
         return [*tables["tables"], *streams["streams"]]
 
+    async def spaces(self) -> list[dict[str, Any]]:
+        """What can be subscribed to where a job feeds the gateway: `space`, `source`, `sql` to begin with."""
+        spaces: list[dict[str, Any]] = (await self._get("/v1/spaces"))["spaces"]
+        return spaces
+
     async def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
         """Publish rows (a list of dicts or an Arrow table), exactly once, also over a lost connection.
 
@@ -201,7 +209,8 @@ class AsyncClient:
 
         With the `cursor` of an earlier update it goes on after that one; where that is too old, a new
         snapshot comes. `policy` and `throttle` overrule what the subscription says. It goes on by itself
-        after a lost connection.
+        after a lost connection. Raises GatewayFailure if there is no such subscription, or the key is not
+        valid any more.
         """
         answer, pause = Answer(), 0.05
         while True:
@@ -212,11 +221,17 @@ class AsyncClient:
                         yield update
                         if update.kind == "ended":
                             return
-            except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError):
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 2.0)
+            except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError) as failure:
+                if (refusal := _refusal(failure)) is not None:
+                    raise refusal from None
+            except GatewayFailure as failure:
+                if failure.code != "unavailable":
+                    raise
             except TooOld:
                 cursor = None
+                continue
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
     async def _watch_once(
         self, sid: str, cursor: str | None, answer: Answer, options: Mapping[str, Any]
@@ -309,6 +324,10 @@ class Client:
         """The tables and streams that you may see."""
         return self._run(self._client.sources())
 
+    def spaces(self) -> list[dict[str, Any]]:
+        """What can be subscribed to where a job feeds the gateway: `space`, `source`, `sql` to begin with."""
+        return self._run(self._client.spaces())
+
     def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
         """Publish rows (a list of dicts or an Arrow table), exactly once."""
         return self._run(self._client.publish(name, rows, batch=batch))
@@ -387,6 +406,15 @@ def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
         case "error":
             raise GatewayFailure(400, message)
     return None
+
+
+def _refusal(failure: Exception) -> GatewayFailure | None:
+    """Why it is of no use to come back, if that is what the gateway said as it closed the connection."""
+    said = failure.rcvd if isinstance(failure, ConnectionClosed) else None
+    if said is None or said.code not in REFUSED:
+        return None
+    status, code = REFUSED[said.code]
+    return GatewayFailure(status, {"code": code, "message": said.reason})
 
 
 async def _made(url: str, key: str, timeout: float) -> AsyncClient:

@@ -14,7 +14,7 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tocsin.gateway.server import Settings
-from tocsin.gateway.serving import WebServer, configured, first_key
+from tocsin.gateway.serving import WebServer, first_key
 
 STOCKS = {"symbol": "string", "risk": "double", "per": "double", "owner": "int"}
 TOP = "SELECT symbol, per FROM stocks WHERE risk BETWEEN :lo AND :hi ORDER BY per LIMIT 3"
@@ -86,15 +86,14 @@ def running(folder: Path, **settings: Any) -> Iterator[Gateway]:
     made = Settings(folder, **settings)
     key = first_key(made, always=True)
     assert key is not None
-    server = WebServer(configured(made, "127.0.0.1", 0))
+    server = WebServer(made, "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive(), "the gateway did not start"
             time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        gateway = Gateway(f"http://127.0.0.1:{port}", key)
+        gateway = Gateway(f"http://127.0.0.1:{server.port}", key)
         yield gateway
         gateway.close()
     finally:

@@ -80,3 +80,16 @@ def test_an_answer_is_kept_by_rank() -> None:
     assert answer.keys == ["c", "b", "d"]
     answer.apply([{"op": "value", "key": None, "score": 7.0}])
     assert answer.value == 7.0
+
+
+def test_a_watch_whose_key_is_revoked_does_not_come_back(gateway: Gateway) -> None:
+    sid = gateway.ok("POST", "/v1/subscriptions", {"sql": TOP, "params": {"lo": 0, "hi": 5}})["id"]
+    made = gateway.ok("POST", "/v1/keys", {"scopes": ["subscribe"]})
+    with tocsin.Client(gateway.url, made["key"]) as client:
+        updates = client.watch(sid)
+        assert next(updates).kind == "snapshot"
+        gateway.ok("DELETE", f"/v1/keys/{made['id']}")
+        with pytest.raises(GatewayFailure, match=r"revoked|not valid") as refused:
+            next(updates)
+    assert (refused.value.status, refused.value.code) == (401, "unauthorized")
+    gateway.ok("DELETE", f"/v1/subscriptions/{sid}")

@@ -11,8 +11,9 @@ import pytest
 from tocsin import StateError
 from tocsin.engine.catalog import Declaration
 from tocsin.engine.engine import Engine
+from tocsin.gateway.book import own_id
 from tocsin.gateway.failures import QuotaExceeded, Unavailable
-from tocsin.gateway.hub import Hub
+from tocsin.gateway.hub import SKETCHES, Hub
 
 ALL = {"*": ""}
 ROW = b'[{"k": "a", "x": 1}]'
@@ -60,6 +61,7 @@ def test_a_disk_that_fails_is_not_acknowledged(hub: Hub, monkeypatch: pytest.Mon
     hub.publish("t", "json", ROW)
     with pytest.raises(Unavailable):
         hub.sync()
+    assert hub.is_dirty
     monkeypatch.undo()
     with pytest.raises(Unavailable):
         hub.publish("t", "json", ROW)
@@ -70,7 +72,9 @@ def test_a_folder_is_locked(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="another process"):
         Hub(tmp_path)
     hub.close()
-    Hub(tmp_path).close()
+    again = Hub(tmp_path)
+    assert again.subscriptions == 1
+    again.close()
 
 
 def test_a_quota_counts_what_is_live(hub: Hub) -> None:
@@ -78,6 +82,39 @@ def test_a_quota_counts_what_is_live(hub: Hub) -> None:
         hub.subscribe("main", TOP, {}, grants=ALL, limit=1)
     hub.unsubscribe("main", ["s"])
     hub.subscribe("main", TOP, {}, grants=ALL, limit=1)
+    assert hub.live("main") == 1
+    hub.close()
+
+
+def test_what_has_ended_is_forgotten(hub: Hub) -> None:
+    """Statements of every kind come and go, and spaces are looked at: nothing of it stays."""
+    for number in range(30):
+        sql = f"SELECT k FROM t WHERE x BETWEEN :lo AND :hi ORDER BY x LIMIT {number + 1}"
+        hub.subscribe("main", sql, {"lo": 0, "hi": 1}, grants=ALL, id=f"n{number}")
+        hub.space("main", f"n{number}", ALL)
+    assert len(hub._sketches) == SKETCHES
+    assert hub.unsubscribe("main", [f"n{number}" for number in range(30)] * 2).ids[-1] == "n29"
+    assert [template.sql for template in hub._book.templates()] == [TOP]
+    assert hub.subscriptions == 1
+    assert hub.unsubscribe("main", ["n1"]).ids == ()
+    hub.close()
+
+
+def test_a_tenant_cannot_push_out_what_is_remembered_of_another(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tocsin.gateway.hub.REMEMBERED_BATCHES", 2)
+    monkeypatch.setattr("tocsin.gateway.book.REMEMBERED", 2)
+    hub.declare(Declaration("stream", "e", {"w": "bigint"}))
+    alarm = "SELECT SUM(w) FROM e HAVING SUM(w) >= 1"
+    hub.subscribe("quiet", alarm, {}, grants=ALL, id="q")
+    first = hub.publish("e", "json", b'[{"w": 1}]', batch="quiet/e/b")
+    for number in range(9):
+        hub.subscribe("loud", alarm, {}, grants=ALL, id=f"l{number}")
+        hub.publish("e", "json", b'[{"w": 1}]', batch=f"loud/e/{number}")
+    assert hub.publish("e", "json", b'[{"w": 1}]', batch="quiet/e/b") == first
+    assert hub.held("quiet", "q").is_over
+    assert [own_id(full) for full, _ in hub.page("loud")] == ["l7", "l8"]
     hub.close()
 
 

@@ -182,8 +182,10 @@ def test_a_browser_says_who_it_is_in_its_first_frame(gateway: Gateway) -> None:
 
 def test_pages_of_other_origins_may_not_connect(gateway: Gateway) -> None:
     address = "ws" + gateway.url.removeprefix("http") + "/v1/live"
-    with pytest.raises(InvalidStatus), connect(address, origin=Origin("http://elsewhere.example")):
-        pass
+    for origin in ("http://elsewhere.example", "http://[", "null"):
+        with pytest.raises(InvalidStatus) as refused, connect(address, origin=Origin(origin)):
+            pass
+        assert refused.value.response.status_code == 403
     with connect(address, origin=Origin(gateway.url)), connect(address):
         pass
 

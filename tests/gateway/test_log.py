@@ -10,14 +10,17 @@ from tocsin import StateError
 from tocsin.gateway.log import Log, Record, encode
 
 RECORDS = [Record(number, {"op": "publish", "n": number}, b"x" * number) for number in range(1, 6)]
+ENDS = [sum(len(encode(record)) for record in RECORDS[:count]) for count in range(6)]
 
 
-def written(folder: Path) -> Path:
+def written(folder: Path, *, together: int = len(RECORDS)) -> Path:
+    """All records in one segment, so many with one sync."""
     log = Log(folder)
     log.resume(1)
     for record in RECORDS:
         log.append(record)
-    log.sync()
+        if record.number % together == 0:
+            log.sync()
     log.close()
     return next(folder.glob("log-*.wal"))
 
@@ -32,15 +35,15 @@ def test_records_are_read_back(tmp_path: Path) -> None:
     assert read(tmp_path, after=3) == RECORDS[3:]
 
 
-def test_a_torn_end_is_cut_off_at_every_byte(tmp_path: Path) -> None:
-    path = written(tmp_path)
+@pytest.mark.parametrize("together", [1, 5])
+def test_a_torn_end_is_cut_off_at_every_byte(tmp_path: Path, together: int) -> None:
+    path = written(tmp_path, together=together)
     data = path.read_bytes()
-    ends = [sum(len(encode(record)) for record in RECORDS[:count]) for count in range(6)]
     for size in range(len(data)):
         path.write_bytes(data[:size])
-        whole = sum(end <= size for end in ends[1:])
+        whole = sum(end <= size for end in ENDS[1:])
         assert read(tmp_path) == RECORDS[:whole]
-        assert path.stat().st_size == ends[whole]
+        assert path.stat().st_size == ENDS[whole]
 
 
 def test_a_torn_end_is_written_over(tmp_path: Path) -> None:
@@ -55,13 +58,75 @@ def test_a_torn_end_is_written_over(tmp_path: Path) -> None:
     assert read(tmp_path) == RECORDS
 
 
-@pytest.mark.parametrize("place", [0, 5, 9, 30])
-def test_a_flipped_bit_is_seen(tmp_path: Path, place: int) -> None:
-    path = written(tmp_path)
+def flip(path: Path, place: int) -> bytes:
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("place", [0, 5, 9, 20, 30])
+def test_what_was_never_synced_may_be_in_any_state(tmp_path: Path, place: int) -> None:
+    """A crash of the machine may lose a record and leave a later one of the same sync."""
+    path = written(tmp_path)
+    flip(path, place)
     assert read(tmp_path) == []
+    assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("place", range(0, ENDS[3], 7))
+def test_damage_before_what_was_synced_later_is_refused(tmp_path: Path, place: int) -> None:
+    path = written(tmp_path, together=1)
+    data = flip(path, place)
+    begin = max(end for end in ENDS if end <= place)
+    number = ENDS.index(begin) + 1
+    with pytest.raises(StateError, match=f"byte {begin}: record {number} was acknowledged") as refused:
+        read(tmp_path)
+    assert path.read_bytes() == data, "nothing is changed"
+    assert f"truncate -s {begin} {path}" in str(refused.value)
+    path.write_bytes(data[:begin])
+    assert read(tmp_path) == RECORDS[: number - 1]
+
+
+def test_damage_before_a_torn_end_is_refused_too(tmp_path: Path) -> None:
+    path = written(tmp_path, together=1)
+    flip(path, 3)
+    path.write_bytes(path.read_bytes()[:-1])
+    size = path.stat().st_size
+    with pytest.raises(StateError, match="record 1 was acknowledged"):
+        read(tmp_path)
+    assert path.stat().st_size == size
+
+
+def test_a_record_inside_a_torn_one_is_no_record(tmp_path: Path) -> None:
+    """Somebody publishes what looks like a record of long ago."""
+    path = written(tmp_path, together=1)
+    body = encode(Record(3, {"op": "x"}, b""), 2)
+    torn = encode(Record(6, {"op": "publish"}, body + b"more"), 5)[:-1]
+    path.write_bytes(path.read_bytes() + torn)
+    assert read(tmp_path) == RECORDS
+
+
+def test_segments_that_a_snapshot_has_made_superfluous_are_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    log = Log(tmp_path)
+    log.start(6)
+    log.append(Record(6, {"op": "x"}, b""))
+    log.sync()
+    log.close()
+    flip(path, 0)
+    assert [record.number for record in read(tmp_path, after=5)] == [6]
+
+
+def test_a_gap_behind_the_snapshot_is_refused(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.start(6)
+    log.append(Record(6, {"op": "x"}, b""))
+    log.sync()
+    log.close()
+    with pytest.raises(StateError, match="record 4 is missing") as refused:
+        read(tmp_path, after=3)
+    assert "6 follows" in str(refused.value)
 
 
 def test_damage_before_newer_segments_is_refused(tmp_path: Path) -> None:
@@ -72,8 +137,9 @@ def test_damage_before_newer_segments_is_refused(tmp_path: Path) -> None:
     log.sync()
     log.close()
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(StateError, match="damaged"):
+    with pytest.raises(StateError, match="damaged") as refused:
         read(tmp_path)
+    assert path.name in str(refused.value)
 
 
 def test_a_missing_record_is_refused(tmp_path: Path) -> None:
@@ -83,8 +149,9 @@ def test_a_missing_record_is_refused(tmp_path: Path) -> None:
     log.append(RECORDS[2])
     log.sync()
     log.close()
-    with pytest.raises(StateError, match="missing"):
+    with pytest.raises(StateError, match="missing") as refused:
         read(tmp_path)
+    assert "record 2" in str(refused.value)
 
 
 def test_old_segments_are_forgotten(tmp_path: Path) -> None:
@@ -95,4 +162,4 @@ def test_old_segments_are_forgotten(tmp_path: Path) -> None:
     log.sync()
     log.forget(6)
     log.close()
-    assert [record.number for record in read(tmp_path)] == [6]
+    assert [record.number for record in read(tmp_path, after=5)] == [6]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,19 +13,25 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow as pa
 import pytest
 from benchmarks.gateway_parts.process import Gateway as Process
 
 import tocsin
 from tests.gateway.servers import Gateway, running
 from tests.network.servers import NatsServer
+from tocsin import StateError
 from tocsin.client import Answer, AsyncClient
+from tocsin.gateway.server import Server, Settings
+from tocsin.gateway.spaces import read_statement
 from tocsin.network.areas import points_of
 from tocsin.network.publishing import Publisher
 from tocsin.network.zones import Zones
 
 pytest.importorskip("nats")
 
+from tocsin.gateway import following
+from tocsin.gateway.edge_hub import EdgeHub
 from tocsin.network.nats import NatsCarrier
 
 ROOT = "alerts"
@@ -36,12 +43,12 @@ VALUES = "SELECT DISTINCT y FROM t WHERE x BETWEEN :lo AND :hi"
 class Job:
     """What a Spark job does: an engine whose messages and snapshots are published by zone."""
 
-    def __init__(self, servers: str, *templates: str) -> None:
+    def __init__(self, servers: str, *templates: str, seed: int = 7) -> None:
         self.engine = tocsin.Engine()
         self.engine.create_table("t", key="k", columns={"k": "string", "x": "double", "y": "double"})
         self.spaces = [self.engine.create_space(sql) for sql in templates]
         self._servers = servers
-        self._random = np.random.default_rng(7)
+        self._random = np.random.default_rng(seed)
         ends = self._random.integers(0, 20, (2, 50)).astype(np.float64)
         zones = Zones.build(points_of(ends.min(axis=0), ends.max(axis=0)), 4)
         self._publisher = Publisher(ROOT, lambda space, dimensions: zones)
@@ -223,6 +230,100 @@ def test_nats_goes_away_and_a_space_comes_later(tmp_path: Path) -> None:
                     answer.apply(live.next(60)["changes"])
     finally:
         server.kill()
+
+
+@pytest.mark.slow
+def test_a_nats_server_that_has_forgotten_everything_and_a_job_that_begins_anew(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    server.start()
+    try:
+        old = Job(server.address, TOP)
+        asyncio.run(old.begin())
+        with running(tmp_path / "data", nats=server.address, root=ROOT) as gateway:
+            given = {"sql": TOP, "params": {"lo": 0, "hi": 19}, "id": "s"}
+            gateway.ok("POST", "/v1/subscriptions", given)
+            with gateway.live() as live:
+                answer = Answer()
+                answer.begin(live.ask(type="watch", subscription="s")["changes"])
+                before = holds(answer)
+                server.kill()
+                shutil.rmtree(tmp_path / "store")
+                server.start()
+                assert gateway.ok("GET", "/v1/subscriptions/s/result")["rows"], "answers stay as they are"
+                job = Job(server.address, TOP, seed=8)
+                asyncio.run(job.begin())
+                asyncio.run(job.change(3))
+                expected = job.answer(TOP, lo=0, hi=19)
+                assert expected != before
+                while holds(answer) != expected:
+                    answer.apply(live.next(60)["changes"])
+    finally:
+        server.kill()
+
+
+class Plain(NatsServer):
+    """A server without JetStream."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._command.remove("-js")
+
+
+def test_a_nats_server_that_is_not_there_or_has_no_jetstream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PATIENCE", 2.0)
+    plain = Plain(tmp_path)
+    plain.start()
+    try:
+        for servers, words in (("nats://me:geheim@127.0.0.1:1", "Connect"), (plain.address, "no JetStream")):
+            with pytest.raises(StateError, match=words) as refused:
+                asyncio.run(Server.start(Settings(tmp_path / "data", nats=servers)))
+            assert "geheim" not in str(refused.value)
+    finally:
+        plain.kill()
+
+
+def edge_hub(folder: Path) -> EdgeHub:
+    made = EdgeHub(folder)
+    made.spaces = [str(read_statement(TOP).form)]
+    return made
+
+
+def test_that_a_job_has_no_spaces_now_takes_no_rights_away(tmp_path: Path) -> None:
+    hub = edge_hub(tmp_path)
+    hub.subscribe("main", TOP, {"lo": 1, "hi": 2}, grants={"*": ""}, id="s")
+    hub.spaces = []
+    assert hub.outdated("main", {"t": ""}) == []
+    assert hub.outdated("main", {"t": "x > 3"}) == hub.outdated("main", {"u": ""}) == ["s"]
+    hub.close()
+
+
+def test_parameters_of_every_number_type_outlive_a_snapshot(tmp_path: Path) -> None:
+    hub = edge_hub(tmp_path)
+    for kind in (pa.int8(), pa.float32(), pa.float64(), pa.decimal128(21, 2)):
+        params = {"lo": pa.array([1]).cast(kind), "hi": pa.array([2]).cast(kind)}
+        hub.subscribe_many("main", TOP, pa.table(params), grants={"*": ""})
+    arrived, _ = hub.moves()
+    hub.sync()
+    hub.snapshot()
+    hub.close()
+    again = edge_hub(tmp_path)
+    assert {full: seat.lo for full, seat in arrived.items()} == dict.fromkeys(arrived, (1.0,))
+    assert again.moves()[0] == arrived
+    again.close()
+
+
+def test_what_can_be_subscribed_to_is_listed(fed: Gateway) -> None:
+    told = fed.ok("GET", "/v1/spaces")
+    assert told["fed"]
+    assert {each["source"] for each in told["spaces"]} == {"t"}
+    for each in told["spaces"]:
+        assert fed.ok("POST", "/v1/check", {"sql": each["sql"]})["parameters"] == ["hi", "lo"]
+    for name, grants in (("elsewhere", {"u": ""}), ("some-rows", {"t": "x > 3"})):
+        fed.ok("POST", "/v1/tenants", {"name": name, "grants": grants})
+        key = fed.make_key(name, "subscribe")
+        assert fed.ok("GET", "/v1/spaces", key=key) == {"fed": True, "spaces": []}
 
 
 def test_server_sent_events(fed: Gateway) -> None:

@@ -101,7 +101,10 @@ def test_tenants(registry: Registry) -> None:
         registry.create_key("a-1", ["fly"])
     info, _ = registry.create_key("a-1", ["admin"])
     with pytest.raises(NotFound):
-        registry.revoke(OPERATOR, info.id)
+        registry.revoke("b", info.id)
+    assert registry.standing([info.id, "none"]) == {info.id}
+    registry.revoke(OPERATOR, info.id)
+    assert registry.standing([info.id]) == set()
 
 
 def test_an_older_database_is_opened_again(url: str) -> None:
@@ -115,8 +118,9 @@ def test_an_older_database_is_opened_again(url: str) -> None:
 
 def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
     for wrong in ("nonsense", "mongodb://x", f"sqlite:///{tmp_path}/no/such/folder/x.db"):
-        with pytest.raises(StateError):
+        with pytest.raises(StateError) as refused:
             Registry(wrong)
+        assert "database" in str(refused.value)
 
 
 def test_a_gateway_with_its_registry_in_postgresql(postgres: str, tmp_path: Path) -> None:

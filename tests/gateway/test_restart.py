@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from benchmarks.gateway_parts.crowd import Subscriber, gather
 from benchmarks.gateway_parts.market import SQL, Market
 from benchmarks.gateway_parts.process import Gateway
 
@@ -83,5 +85,88 @@ def test_killed_under_load(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
     try:
         asyncio.run(scenario(gateway))
+    finally:
+        assert gateway.stop() == 0
+
+
+class Logs:
+    """What each of a crowd has heard, over all its connections."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.answers = {name: Answer() for name in names}
+        self.cursors: dict[str, str] = {}
+        self.changes = 0
+
+    def take(self, crowd: list[Subscriber]) -> None:
+        """Take in what a crowd heard: first each begins with a snapshot, and later with its cursor."""
+        for person in crowd:
+            for _, message in person.messages():
+                self._take(person.name, message)
+
+    def _take(self, name: str, message: dict[str, Any]) -> None:
+        kind, last = message["type"], self.cursors.get(name)
+        if kind == "welcome":
+            return
+        assert kind in ("changes", "snapshot" if last is None else "resumed"), message
+        number = int(message["cursor"].partition(".")[2])
+        if kind == "changes":
+            assert last is not None, "nothing comes before the snapshot"
+            assert number > int(last.partition(".")[2]), f"{name} heard it twice, or late"
+            self.answers[name].apply(message["changes"])
+            self.changes += 1
+        elif kind == "snapshot":
+            self.answers[name].begin(message["changes"])
+        self.cursors[name] = message["cursor"]
+
+
+async def quiet(crowd: list[Subscriber]) -> None:
+    """Until nothing more comes."""
+    heard = -1
+    while heard != (heard := sum(len(person.heard) for person in crowd)):
+        await asyncio.sleep(1.5)
+
+
+async def crowded(gateway: Gateway, people: int, kills: int) -> int:
+    """A crowd through some kills under load; how many lists were compared."""
+    market = Market(people // 2, people)
+    logs = Logs(market.names)
+    # The first to subscribe may wait for a compiler.
+    async with AsyncClient(gateway.url, gateway.key, timeout=240) as client:
+        columns = {"symbol": "string", "place": "double", "price": "double"}
+        await client.create_table("quotes", key="symbol", columns=columns)
+        await client.publish("quotes", market.everything())
+        await client.subscribe_many(SQL, market.params())
+        crowd = await gather(market.names, gateway.key, gateway.port)
+        for kill in range(kills):
+            sending = asyncio.create_task(send(client, market, f"crowd-{kill}"))
+            while sum(len(person.heard) for person in crowd) < 3 * people:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(gateway.kill)
+            assert not sending.done(), "it was killed while rows were coming"
+            await asyncio.sleep(0.1)
+            assert all(person.is_lost for person in crowd)
+            logs.take(crowd)
+            await asyncio.to_thread(gateway.start)
+            crowd = await gather(market.names, gateway.key, gateway.port, logs.cursors)
+            await sending
+        await quiet(crowd)
+        logs.take(crowd)
+        for person in crowd:
+            person.close()
+    for number, name in enumerate(market.names):
+        assert holds(logs.answers[name], market.top(number)), name
+    assert logs.changes > people
+    return len(logs.answers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_crowd_comes_back_after_every_kill(tmp_path: Path) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    people = 1_200 if most >= 3_000 else 300
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gateway = Gateway(tmp_path)
+    try:
+        assert asyncio.run(crowded(gateway, people, kills=2)) == people
     finally:
         assert gateway.stop() == 0

@@ -54,6 +54,29 @@ def test_a_database_that_does_not_answer_is_refused(tmp_path: Path) -> None:
         assert process.wait() == 2
 
 
+@pytest.mark.slow
+def test_what_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("nats")
+    (tmp_path / "file").write_text("")
+    wrong = {
+        "no NATS server with JetStream answers at nats://127.0.0.1:1": (
+            "--nats",
+            "nats://a:geheim@127.0.0.1:1",
+        ),
+        "Not a directory": ("--folder", str(tmp_path / "file" / "inside")),
+    }
+    for words, arguments in wrong.items():
+        with serve(
+            "--folder", str(tmp_path / "good"), "--port", "0", "--log-level", "error", *arguments
+        ) as process:
+            assert process.stderr is not None
+            said = process.stderr.read()
+            assert process.wait() == 2
+        assert words in said
+        assert said.count("\n") == 1
+        assert "geheim" not in said
+
+
 def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
     with running(tmp_path), serve("--folder", str(tmp_path), "--port", "0") as process:
         assert process.stderr is not None

@@ -84,6 +84,7 @@ def attempts(key: str, count: int) -> list[tuple[str, str, Any]]:
     ]
     paths = ["tenants", "keys", "subscriptions", "subscriptions?after=acmes", "tables", "streams", "me"]
     ways += [("GET", f"/v1/{path}", None) for path in paths]
+    ways += [("GET", path, None) for path in ("/metrics", "/v1/keys?tenant=acme", "/v1/spaces")]
     ways.append(("PUT", "/v1/tenants/bolt", {"name": "bolt", "grants": {"*": ""}}))
     ways.append(("POST", "/v1/tenants", {"name": "bolt2", "grants": {"*": ""}}))
     ways.append(("POST", "/v1/keys", {"tenant": "acme", "scopes": ["subscribe"]}))
@@ -213,8 +214,9 @@ BAD_CONDITIONS = [
 
 @pytest.mark.parametrize("condition", BAD_CONDITIONS)
 def test_a_condition_on_rows_is_a_plain_conjunction(condition: str) -> None:
-    with pytest.raises(DeclarationError):
+    with pytest.raises(DeclarationError) as refused:
         check_condition(condition, None)
+    assert condition in str(refused.value)
 
 
 NUMBERS = st.integers(0, 3)
@@ -249,4 +251,4 @@ def test_a_condition_on_rows_is_as_if_others_rows_were_not_there(
 def test_no_text_breaks_the_reading_of_statements(text: str) -> None:
     catalog = {"t": schema_of(Declaration("table", "t", {"k": "int"}, "k"))}
     with suppress(Error):
-        check(text, catalog, {"*": ""}, {})
+        assert check(text, catalog, {"*": ""}, {}).source == "t"

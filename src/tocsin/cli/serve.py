@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"A key for everything, shown this once:\n{key}", flush=True)
         if not options.new_key:
             serve(settings, options.host, options.port)
-    except Error as failure:
+    except (Error, OSError) as failure:
         print(failure, file=sys.stderr)
         return BAD_USAGE
     return OK

@@ -1,10 +1,7 @@
-"""The application: routes, and what is started and stopped with it."""
+"""The application: routes, and what goes around all of them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -21,10 +18,7 @@ from tocsin.gateway.api import admin, sources, subscriptions
 from tocsin.gateway.api.endpoints import routes
 from tocsin.gateway.api.operations import health, ready, with_description
 from tocsin.gateway.live import live
-from tocsin.gateway.server import Server, Settings
-
-#: Seconds between two looks for temporary subscriptions that nobody watches.
-SWEEP = 1.0
+from tocsin.gateway.server import Server
 
 #: The page needs its own files and its own server, and nothing else.
 GUARDS = [
@@ -39,20 +33,9 @@ GUARDS = [
 ENDPOINTS = with_description([*sources.ENDPOINTS, *subscriptions.ENDPOINTS, *admin.ENDPOINTS])
 
 
-def create_app(settings: Settings) -> Starlette:
-    """An application whose server starts and stops with it."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        server = await Server.start(settings)
-        app.state.server = server
-        sweeper = asyncio.create_task(_sweep(server))
-        try:
-            yield
-        finally:
-            sweeper.cancel()
-            await server.stop()
-
+def create_app(server: Server) -> Starlette:
+    """An application in front of a server that runs."""
+    settings = server.settings
     middleware = [Middleware(Guarded)]
     if settings.origins:
         middleware.append(
@@ -60,10 +43,16 @@ def create_app(settings: Settings) -> Starlette:
                 CORSMiddleware,
                 allow_origins=list(settings.origins),
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
-                allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
+                allow_headers=[
+                    "authorization",
+                    "content-type",
+                    "idempotency-key",
+                    "last-event-id",
+                    "tocsin-subscription",
+                ],
             )
         )
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", _page),
             Route("/health", health),
@@ -74,8 +63,9 @@ def create_app(settings: Settings) -> Starlette:
         ],
         middleware=middleware,
         exception_handlers={HTTPException: _http_error},
-        lifespan=lifespan,
     )
+    app.state.server = server
+    return app
 
 
 class Guarded:
@@ -103,9 +93,3 @@ async def _http_error(request: Request, failure: Exception) -> Response:
     code = {404: "not-found", 405: "wrong-method"}.get(failure.status_code, "bad-request")
     told = {"error": {"code": code, "message": failure.detail}}
     return JSONResponse(told, failure.status_code, headers=failure.headers)
-
-
-async def _sweep(server: Server) -> None:
-    while True:
-        await asyncio.sleep(SWEEP)
-        await server.sweep()

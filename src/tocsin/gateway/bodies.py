@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tocsin.errors import RowError
+from tocsin.gateway.arrivals import refuse_bombs
 
 #: By content type: the name of the form, which the log remembers.
 FORMS = {
@@ -50,6 +51,7 @@ def read_json(body: bytes, *, where: str = "the body") -> Any:
 
 def read_arrow(body: bytes) -> pa.Table:
     """An Arrow stream as a table, checked. Raises RowError."""
+    refuse_bombs(body)
     try:
         with pa.ipc.open_stream(body) as reader:
             table = reader.read_all()

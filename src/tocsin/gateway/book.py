@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-#: How many matured thresholds are remembered, so that a client that was away hears of it.
+#: How many of a tenant's matured thresholds are remembered, so that a client that was away hears of it.
 REMEMBERED = 10_000
 
 
@@ -68,8 +68,11 @@ class Book:
         self._held: dict[str, Held] = {}
         self._of_tenant: dict[str, dict[str, None]] = {}
         self._live: dict[str, int] = {}
-        self._over: deque[tuple[str, int]] = deque()
-        self._templates: dict[Template, Template] = {}
+        #: by tenant: those that have matured, the oldest first, each with the record that created it
+        self._over: dict[str, deque[tuple[str, int]]] = {}
+        #: templates, and how many subscriptions have each
+        self._templates: Counter[Template] = Counter()
+        self._interned: dict[Template, Template] = {}
 
     def __len__(self) -> int:
         return sum(self._live.values())
@@ -93,7 +96,8 @@ class Book:
 
     def add(self, full: str, held: Held) -> None:
         self.remove(full)
-        template = self._templates.setdefault(held.template, held.template)
+        template = self._interned.setdefault(held.template, held.template)
+        self._templates[template] += 1
         self._held[full] = held._replace(template=template)
         self._of_tenant.setdefault(template.tenant, {})[full] = None
         if not held.is_over:
@@ -104,10 +108,11 @@ class Book:
         held = self._held[full]
         self._held[full] = held._replace(is_over=True)
         self._live[held.template.tenant] -= 1
-        self._over.append((full, held.number))
+        over = self._over.setdefault(held.template.tenant, deque())
+        over.append((full, held.number))
         gone = []
-        while len(self._over) > REMEMBERED:
-            oldest, made = self._over.popleft()
+        while len(over) > REMEMBERED:
+            oldest, made = over.popleft()
             known = self._held.get(oldest)
             if known is not None and known.is_over and known.number == made:
                 self.remove(oldest)
@@ -121,6 +126,9 @@ class Book:
             del self._of_tenant[tenant][full]
             if not held.is_over:
                 self._live[tenant] -= 1
+            self._templates[held.template] -= 1
+            if not self._templates[held.template]:
+                del self._templates[held.template], self._interned[held.template]
 
     def page(self, tenant: str, after: str | None = None, limit: int | None = None) -> list[str]:
         """Full ids of a tenant's subscriptions, those that follow `after`. Cost: linear in those before."""
@@ -132,7 +140,7 @@ class Book:
         return list(islice(names, limit))
 
     def templates(self) -> list[Template]:
-        """What the subscriptions were registered with, each once; also some of ended ones."""
+        """What the subscriptions were registered with, each once."""
         return list(self._templates)
 
     def temporary(self) -> list[str]:
@@ -161,5 +169,6 @@ class Book:
             held = Held(made[row["template"]], tuple(json.loads(row["values"])), row["number"], row["over"])
             book.add(row["id"], held)
             if row["over"]:
-                book._over.append((row["id"], row["number"]))
+                over = book._over.setdefault(held.template.tenant, deque())
+                over.append((row["id"], row["number"]))
         return book

@@ -78,11 +78,18 @@ class Desk:
     def count(self, what: str) -> None:
         self._metrics.slow.labels(what).inc()
 
-    async def do(self, work: Callable[[Hub], T], *, is_short: bool = False) -> T:
-        """The result of a job, after all that it and the jobs before it have changed is on disk."""
+    async def do(
+        self, work: Callable[[Hub], T], *, is_short: bool = False, after: Callable[[T], None] | None = None
+    ) -> T:
+        """The result of a job, after all that it and the jobs before it have changed is on disk.
+
+        `after` is called with it before any later job is heard of.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
 
         def done(result: Any, failure: BaseException | None) -> None:
+            if failure is None and after is not None:
+                after(result)
             if future.done():
                 return
             if failure is None:
@@ -167,7 +174,14 @@ class Desk:
                 self._wake.clear()
                 continue
             jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), TOGETHER))]
-            await self._round(jobs)
+            try:
+                await self._round(jobs)
+            except Exception:
+                # Some have been told, and nobody knows who: better nothing more than something wrong.
+                logger.critical("telling has failed; restart the server", exc_info=True)
+                self.failure = "the server has failed, and must be restarted"
+                for job in jobs:
+                    job.done(None, Unavailable(self.failure))
 
     async def _round(self, jobs: list[_Job]) -> None:
         start = time.perf_counter()

@@ -22,6 +22,7 @@ class EdgeDesk(Desk):
         super().__init__(hub, metrics)
         self._edge_hub = hub
         self._follower = Follower(servers, root, self._tell, self._learn)
+        metrics.nats.set_function(lambda: float(self._follower.is_connected))
 
     async def follow(self) -> None:
         """Begin to follow the job, for the subscriptions that are there. Raises StateError."""

@@ -20,7 +20,7 @@ from tocsin.gateway.book import Template, own_id
 from tocsin.gateway.dealings import Receipt
 from tocsin.gateway.failures import BadRequest, FedByJob, Unavailable
 from tocsin.gateway.hub import Hub
-from tocsin.gateway.spaces import Asked, check_space, read_statement
+from tocsin.gateway.spaces import Asked, check_space, is_granted, read_statement, source_of, template_of
 from tocsin.gateway.statements import Checked, Grants
 from tocsin.subscriber import Entry
 
@@ -43,6 +43,8 @@ class Known(NamedTuple):
 
 class EdgeHub(Hub):
     """Subscriptions to the spaces of a job. Rows, tables and streams are the job's own."""
+
+    is_fed = True
 
     #: what was told since the start; `number` counts it beside the records on disk
     _news = 0
@@ -86,6 +88,15 @@ class EdgeHub(Hub):
     def check(self, sql: str, grants: Grants) -> Checked:
         """What a statement would be, if the job has a space for it."""
         return check_space(sql, self.spaces, grants)
+
+    def offered(self, grants: Grants) -> list[dict[str, Any]]:
+        """The job's spaces that a tenant may subscribe to, each with a statement to begin with."""
+        seen = [(space, source_of(space)) for space in self.spaces]
+        return [
+            {"space": space, "source": source, "sql": template_of(space)}
+            for space, source in seen
+            if is_granted(source, grants)
+        ]
 
     def declarations(self, grants: Grants) -> list[Declaration]:
         """None: the job has the tables."""
@@ -145,7 +156,7 @@ class EdgeHub(Hub):
             # Nothing older than now can be told again.
             self._history.open(full, self.number + self._news)
         for template, fulls in by_template.items():
-            values = [self.held(template.tenant, own_id(full)).values for full in fulls]
+            values = [map(_number, self.held(template.tenant, own_id(full)).values) for full in fulls]
             columns = dict(zip(template.names, map(list, zip(*values, strict=True)), strict=False))
             self._keep(template, columns, fulls)
 
@@ -173,6 +184,10 @@ class EdgeHub(Hub):
                 self._arrived.append(full)
             self._seats[full] = Seat(asked, tuple(low), tuple(high))
 
+    def _is_kept_so(self, template: Template, grants: Grants) -> bool:
+        # Not by the spaces: that the job has none of them just now says nothing of rights.
+        return is_granted(read_statement(template.kept).form.source, grants)
+
     def _is_kept(self, full: str) -> bool:
         return full in self._seats
 
@@ -184,6 +199,11 @@ class EdgeHub(Hub):
     def _answers(self, fulls: Sequence[str]) -> dict[str, str]:
         known = ((full, self._known[full]) for full in fulls if full in self._known)
         return {full: json.dumps(each.seat.asked.enters(each.entries, each.seq)) for full, each in known}
+
+
+def _number(value: Any) -> Any:
+    """A parameter as it was bound: decimals are on disk as text."""
+    return float(value) if isinstance(value, str) else value
 
 
 def _refuse() -> NoReturn:

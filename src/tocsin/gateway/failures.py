@@ -63,6 +63,13 @@ class TooLarge(GatewayError):
     code = "too-large"
 
 
+class TooSlow(GatewayError):
+    """The body did not come in time."""
+
+    status = 408
+    code = "too-slow"
+
+
 class Unsupported(GatewayError):
     """The body is of a type that is not read here."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from tocsin.errors import StateError
@@ -44,7 +45,10 @@ class Follower:
         self._root = root
         self._tell = tell
         self._learn = learn
-        self._carrier = NatsCarrier(servers, root=root)
+        #: the connection that edges use, and the one that is being made
+        self._carrier = self._trying = NatsCarrier(servers, root=root)
+        #: what went wrong last, if nothing has gone well since
+        self._failure: Exception | None = None
         self._tasks: set[asyncio.Future[None]] = set()
         self._waves: dict[str, list[Wave]] = {}
         self._merging: set[str] = set()
@@ -56,15 +60,23 @@ class Follower:
         self._has_changed = asyncio.Event()
         self._is_over = False
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether NATS is there."""
+        return self._failure is None and self._carrier.is_connected
+
     async def start(self) -> None:
         """Begin to follow. Raises StateError if NATS does not answer."""
-        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        connected = asyncio.Event()
         self._spawn(self._stay_connected(connected))
         try:
-            await asyncio.wait_for(connected, PATIENCE)
+            await asyncio.wait_for(connected.wait(), PATIENCE)
         except TimeoutError:
-            await self.stop()
-            raise StateError(f"no NATS server with JetStream answers at {self._servers}") from None
+            failure = self._failure or self._trying.failure
+            raise StateError(
+                f"no NATS server with JetStream answers at {without_secrets(self._servers)} within "
+                f"{PATIENCE:.0f} seconds: {_said(failure)}"
+            ) from None
         self._spawn(self._pass_on())
 
     async def stop(self) -> None:
@@ -75,9 +87,11 @@ class Follower:
             wave.end()
         for wave in waves:
             await wave.ended()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            # Once may not be enough: the library takes some cancellations for its own.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=0.5)
 
     def admit(self, seats: Mapping[str, Seat]) -> None:
         """New subscriptions. Those of one space that come together share an edge."""
@@ -127,21 +141,23 @@ class Follower:
         if not task.cancelled() and task.exception() is not None:
             logger.critical("following stopped; restart the server", exc_info=task.exception())
 
-    async def _stay_connected(self, connected: asyncio.Future[None]) -> None:
+    async def _stay_connected(self, connected: asyncio.Event) -> None:
         """Connect, and look for spaces; a connection that is given up is made anew."""
         # The library may answer a cancellation with a failure of its own: so there is a flag, too.
         while not self._is_over:
             try:
-                carrier = NatsCarrier(self._servers, root=self._root)
-                async with carrier:
+                self._trying = NatsCarrier(self._servers, root=self._root)
+                async with self._trying as carrier:
                     self._carrier = carrier
                     while True:
                         await self._learn(await carrier.spaces())
-                        if not connected.done():
-                            connected.set_result(None)
+                        self._failure = None
+                        connected.set()
                         await asyncio.sleep(LOOK)
             except Exception as failure:
-                logger.warning("NATS at %s: %s", self._servers, failure)
+                if str(failure) != str(self._failure):
+                    logger.warning("NATS at %s: %s", without_secrets(self._servers), _said(failure))
+                self._failure = failure
             await asyncio.sleep(PAUSE)
 
     async def _gather(self) -> None:
@@ -226,3 +242,12 @@ class Follower:
                 first = self._first.pop(full, None)
                 if first is not None:
                     first.set()
+
+
+def without_secrets(servers: str) -> str:
+    """Addresses without the passwords in them."""
+    return re.sub(r"//[^@/,]*@", "//", servers)
+
+
+def _said(failure: Exception | None) -> str:
+    return "nothing came" if failure is None else str(failure) or type(failure).__name__

@@ -31,23 +31,26 @@ from tocsin.gateway.failures import Conflict, NotFound, QuotaExceeded, Unavailab
 from tocsin.gateway.history import History, Told
 from tocsin.gateway.log import Log, Record
 from tocsin.gateway.sketches import Sketch, try_follow
-from tocsin.gateway.statements import Checked, Grants, check, schema_of, visible
-from tocsin.language import SourceSchema
+from tocsin.gateway.statements import Checked, Grants, check, schema_of, sources_of, visible
+from tocsin.language import SourceSchema, parse
 
 logger = logging.getLogger(__name__)
 
-#: How many publishers' batches are remembered, so that one sent again is not applied again.
+#: How many of a tenant's batches are remembered, so that one sent again is not applied again.
 REMEMBERED_BATCHES = 10_000
 
 #: A snapshot is due when the log has grown to this, and to twice the last snapshot.
 SNAPSHOT_BYTES = 64 << 20
 
-#: Subscriptions of a space that are drawn at most.
-DRAWN = 2000
+#: Subscriptions of a space that are drawn at most, and spaces that are followed for that.
+DRAWN, SKETCHES = 2000, 8
 
 
 class Hub:
     """Sources, subscriptions and what they were told, kept in one folder."""
+
+    #: whether a job has the tables, and says what can be subscribed to
+    is_fed = False
 
     def __init__(self, folder: Path, *, retained: int = 256, retained_characters: int = 64 << 20) -> None:
         self._folder = folder
@@ -81,6 +84,10 @@ class Hub:
         if name not in self._declarations or not visible(name, grants):
             raise NotFound(f"there is no table or stream {name!r}")
         return self._declarations[name]
+
+    def offered(self, grants: Grants) -> list[dict[str, Any]]:
+        """The spaces that a tenant may subscribe to, where a job says which there are."""
+        return []
 
     def schemas(self) -> list[SourceSchema]:
         return list(self._catalog.values())
@@ -131,14 +138,19 @@ class Hub:
         return self._accept(self._head(tenant, checked, options), write_arrow(params))
 
     def unsubscribe(self, tenant: str, names: Sequence[str]) -> Receipt:
-        """End subscriptions of a tenant. Raises NotFound."""
-        for name in names:
-            self.held(tenant, name)
-        return self._accept({"op": "unsubscribe", "tenant": tenant, "ids": list(names)})
+        """End those of a tenant's subscriptions that are there; which they were."""
+        there = [name for name in dict.fromkeys(names) if self._book.get(full_id(tenant, name)) is not None]
+        if not there:
+            return Receipt(self.number)
+        receipt = self._accept({"op": "unsubscribe", "tenant": tenant, "ids": there})
+        return receipt._replace(ids=tuple(there))
 
     def publish(self, name: str, form: str, body: bytes, *, batch: str | None = None) -> Receipt:
-        """Take in rows. A batch that was taken in before, by its name, is not applied again."""
-        known = None if batch is None else self._batches.get(batch)
+        """Take in rows. A batch that was taken in before, by its name, is not applied again.
+
+        The name begins with the tenant's and a slash.
+        """
+        known = None if batch is None else self._batches_of(batch).get(batch)
         if known is not None:
             return known
         return self._accept({"op": "publish", "source": name, "form": form, "batch": batch}, body)
@@ -188,6 +200,18 @@ class Hub:
             if held.template not in verdicts:
                 verdicts[held.template] = not self._is_kept_so(held.template, grants)
             if verdicts[held.template]:
+                found.append(own_id(full))
+        return found
+
+    def over(self, tenant: str, source: str, kind: str) -> list[str]:
+        """Own ids of a tenant's subscriptions of one kind over a source. Cost: linear."""
+        verdicts: dict[Template, bool] = {}
+        found = []
+        for full, held in self.page(tenant):
+            template = held.template
+            if template not in verdicts:
+                verdicts[template] = template.kind == kind and source in sources_of(template.sql)
+            if verdicts[template]:
                 found.append(own_id(full))
         return found
 
@@ -259,6 +283,9 @@ class Hub:
             checked = self.check(template.sql, grants)
             sketch = Sketch(self.engine, self._declarations[checked.source], checked)
             self._sketches[template] = sketch
+            while len(self._sketches) > SKETCHES:
+                self._sketches.popitem(last=False)
+        self._sketches.move_to_end(template)
         sketch.idle = 0
         mine = [each for _, each in self.page(tenant) if each.template == template]
         ranges = [sketch.interval(each.params) for each in mine[:DRAWN]]
@@ -276,7 +303,7 @@ class Hub:
         self._log.start(self.number + 1)
         facts = {
             "epoch": self.epoch,
-            "batches": [[name, *known] for name, known in self._batches.items()],
+            "batches": [[name, *known] for of in self._batches.values() for name, known in of.items()],
             "sources": [each.as_dict() for each in self._declarations.values()],
         }
         state = snapshots.State(self.number, self.engine, self._book, self._history, facts)
@@ -302,12 +329,14 @@ class Hub:
         self._history = history
         #: the hub's own name: cursors of another hub are not taken
         self.epoch: str = facts["epoch"]
-        self._sketches: dict[Template, Sketch] = {}
+        #: the one that was looked at last is the last
+        self._sketches: OrderedDict[Template, Sketch] = OrderedDict()
         self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
         self._catalog = {name: schema_of(each) for name, each in self._declarations.items()}
-        self._batches: OrderedDict[str, Receipt] = OrderedDict(
-            (name, Receipt(*known)) for name, *known in facts["batches"]
-        )
+        #: by tenant: what was answered, by name of the batch, the oldest first
+        self._batches: dict[str, OrderedDict[str, Receipt]] = {}
+        for name, *known in facts["batches"]:
+            self._batches_of(name)[name] = Receipt(*known)
         self._log = Log(self._folder)
         for record in self._log.replay(self.number):
             self._perform(record)
@@ -415,10 +444,15 @@ class Hub:
         self._sketch(name, rows)
         receipt = Receipt(record.number, rows=len(rows), changes=self._tell(record.number, told))
         if head["batch"] is not None:
-            self._batches[head["batch"]] = receipt
-            if len(self._batches) > REMEMBERED_BATCHES:
-                self._batches.popitem(last=False)
+            batches = self._batches_of(head["batch"])
+            batches[head["batch"]] = receipt
+            if len(batches) > REMEMBERED_BATCHES:
+                batches.popitem(last=False)
         return receipt
+
+    def _batches_of(self, batch: str) -> OrderedDict[str, Receipt]:
+        """The batches of the tenant whose batch this is."""
+        return self._batches.setdefault(batch.partition("/")[0], OrderedDict())
 
     def _sketch(self, name: str, rows: Any) -> None:
         """Tell the sketches of a table too, while somebody looks at them."""
@@ -462,7 +496,8 @@ class Hub:
 
     def _is_kept_so(self, template: Template, grants: Grants) -> bool:
         try:
-            return self.check(template.sql, grants).kept == template.kept
+            # Written anew, because another version may have put the same thing into other words.
+            return self.check(template.sql, grants).kept == str(parse(template.kept))
         except Error:
             return False
 

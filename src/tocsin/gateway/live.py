@@ -24,7 +24,7 @@ from tocsin.gateway.feeds import UNSAID, Feed, Pace
 from tocsin.gateway.models import Hello, NewSubscription, Unwatch, Watch
 from tocsin.gateway.registry import Identity
 from tocsin.gateway.server import Server, require
-from tocsin.gateway.sinks import Closing, Message, QueueSink, Sink
+from tocsin.gateway.sinks import Closing, Message, QueueSink
 from tocsin.gateway.wire import EXTENSION, WireSink
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Session:
         self._ending: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         wire = websocket.scope.get("extensions", {}).get(EXTENSION)
-        self._sink: Sink = WireSink(wire, self.close) if wire is not None else self._queue()
+        self._sink: WireSink | QueueSink = WireSink(wire, self.close) if wire is not None else self._queue()
         self._sink.on_room = self._flush
         self._handlers: Mapping[str, Callable[[dict[str, Any]], Any]] = {
             "watch": self._watch,
@@ -112,6 +112,8 @@ class Session:
             self._sink.abort()
 
     async def _receive(self) -> None:
+        # Answers to who asks and does not listen would pile up.
+        await self._sink.has_room()
         frame = await self._websocket.receive()
         if frame["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(frame.get("code", 1005))
@@ -155,6 +157,7 @@ class Session:
             if not is_on:
                 desk.unwatch(feed)
                 self._feeds.pop(name, None)
+                self._note_lonely([name])
 
     async def _unwatch(self, given: dict[str, Any]) -> None:
         name = Unwatch.model_validate(given).subscription
@@ -166,16 +169,19 @@ class Session:
 
     async def _subscribe(self, given: dict[str, Any]) -> None:
         wanted = NewSubscription.model_validate(given)
-        tenant = self.identity.tenant
-        receipt = await self._server.desk.do(lambda hub: wanted.register(hub, tenant))
+        server, tenant = self._server, self.identity.tenant.name
+        receipt = await server.desk.do(lambda hub: wanted.register(hub, server.rights(self.identity)))
         name = receipt.ids[0]
-        held = await self._server.desk.do(lambda hub: hub.held(tenant.name, name))
+        if wanted.temporary:
+            self._temporary.add(name)
+            self._note_lonely([name])
+        held = await server.desk.do(lambda hub: hub.held(tenant, name))
         self._say("subscribed", describe(name, held))
         await self._begin(name, None, UNSAID)
 
     async def _unsubscribe(self, given: dict[str, Any]) -> None:
         name = Unwatch.model_validate(given).subscription
-        await self._server.unsubscribe(self.identity.tenant.name, [name], "it was ended")
+        await self._server.unsubscribe(self.identity.tenant.name, name)
         self._feeds.pop(name, None)
 
     async def _ping(self, given: dict[str, Any]) -> None:
@@ -239,7 +245,11 @@ async def _greet(websocket: WebSocket, server: Server) -> Identity:
 def _is_welcome(websocket: WebSocket, origins: tuple[str, ...]) -> bool:
     """Programs send no origin; pages may come from here, or from where the settings say."""
     origin = websocket.headers.get("origin")
-    return origin is None or origin in origins or urlsplit(origin).netloc == websocket.headers.get("host")
+    if origin is None or origin in origins:
+        return True
+    with suppress(ValueError):
+        return urlsplit(origin).netloc == websocket.headers.get("host")
+    return False
 
 
 async def _quietly(closing: Any) -> None:

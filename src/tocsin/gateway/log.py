@@ -2,6 +2,10 @@
 
 A record is a length, a checksum, its number, a JSON head and a body of bytes. Records are in segments,
 `log-<number of the first record>.wal`; a snapshot makes the segments before it superfluous.
+
+A crash can leave the records since the last sync in any state, and nobody has heard of those: they are cut
+off. Each record says which one was the last that was safe when it was written. So a record that cannot be
+read, with a later one behind it that knew it to be safe, is damage of another kind, and is refused.
 """
 
 from __future__ import annotations
@@ -11,14 +15,18 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tocsin.errors import StateError
 
-#: payload bytes, checksum of all that follows, record number, bytes of the head
-_FRAME = struct.Struct("<IIQI")
-_CHECKED = struct.Struct("<QI")
+#: payload bytes, checksum of all that follows, record number, last record that was safe, bytes of the head
+_FRAME = struct.Struct("<IIQQI")
+_CHECKED = struct.Struct("<QQI")
+
+#: How every head begins: where a whole record may be found behind one that is not.
+_HEAD = b'{"'
 
 
 class Record(NamedTuple):
@@ -44,27 +52,35 @@ class Log:
         self.is_broken = False
         #: bytes of the records since the last snapshot
         self.size = 0
+        #: the last record that was appended, and the last that is known to be on disk
+        self._last = self._safe = 0
 
     def replay(self, after: int) -> Iterator[Record]:
-        """The records with a number above `after`. A torn last record is cut off; other damage raises."""
+        """The records with a number above `after`. What a crash has torn is cut off; other damage raises."""
         segments = self._segments()
+        # A crash may have left segments that the snapshot has made superfluous.
+        while len(segments) > 1 and _first(segments[1]) <= after + 1:
+            del segments[0]
         self.size = 0
         expected: int | None = None
         for place, path in enumerate(segments):
             data = path.read_bytes()
             whole = 0
             for record, end in _records(data):
-                if expected is not None and record.number != expected:
-                    raise StateError(f"{path.name}: record {expected} is missing, {record.number} follows")
+                if record.number != expected and (expected is not None or record.number > after + 1):
+                    missing = after + 1 if expected is None else expected
+                    raise StateError(f"{path.name}: record {missing} is missing, {record.number} follows")
                 expected = record.number + 1
                 whole = end
                 if record.number > after:
                     yield record
             if whole < len(data):
-                if place < len(segments) - 1:
-                    raise StateError(f"{path.name} is damaged at byte {whole}, and newer segments follow it")
+                torn = _first(path) if expected is None else expected
+                if place < len(segments) - 1 or _is_known_safe(data, whole, torn):
+                    raise StateError(_refusal(path, whole, torn))
                 _cut(path, whole)
             self.size += whole
+        self._last = self._safe = after if expected is None else expected - 1
 
     def start(self, number: int) -> None:
         """Append from now on, to a segment whose first record has this number."""
@@ -72,17 +88,19 @@ class Log:
             os.close(self._file)
         path = self._folder / f"log-{number:020d}.wal"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        # What was read back after a kill may be in memory only.
+        os.fsync(self._file)
         sync_folder(self._folder)
 
     def resume(self, number: int) -> None:
         """Append to the last segment, or to a first one that begins with this number."""
         segments = self._segments()
-        self.start(int(segments[-1].stem[4:]) if segments else number)
+        self.start(_first(segments[-1]) if segments else number)
 
     def append(self, record: Record) -> None:
         """Write a record; it is safe after `sync`."""
         self._refuse_if_broken()
-        data = encode(record)
+        data = encode(record, self._safe)
         try:
             written = os.write(self._file, data)
             while written < len(data):
@@ -92,6 +110,7 @@ class Log:
             raise
         self.size += len(data)
         self.is_dirty = True
+        self._last = record.number
 
     def sync(self) -> None:
         """Return when all records are on disk."""
@@ -104,13 +123,13 @@ class Log:
             self.is_broken = True
             raise
         self.is_dirty = False
+        self._safe = self._last
 
     def forget(self, before: int) -> None:
         """Remove the segments that hold no record from `before` on."""
         segments = self._segments()
-        starts = [int(path.stem[4:]) for path in segments]
-        for path, following in zip(segments, starts[1:], strict=False):
-            if following <= before:
+        for path, following in pairwise(segments):
+            if _first(following) <= before:
                 path.unlink()
         self.size = sum(path.stat().st_size for path in self._segments())
 
@@ -127,10 +146,10 @@ class Log:
             raise StateError("the log could not be written; start again to go on from what is on disk")
 
 
-def encode(record: Record) -> bytes:
-    """A record as it is on disk."""
+def encode(record: Record, safe: int = 0) -> bytes:
+    """A record as it is on disk; `safe` is the last one that is known to be there."""
     head = json.dumps(record.head, ensure_ascii=False, separators=(",", ":")).encode()
-    checked = _CHECKED.pack(record.number, len(head)) + head + record.body
+    checked = _CHECKED.pack(record.number, safe, len(head)) + head + record.body
     length = len(head) + len(record.body)
     return struct.pack("<II", length, zlib.crc32(checked)) + checked
 
@@ -146,16 +165,50 @@ def sync_folder(folder: Path) -> None:
 
 def _records(data: bytes) -> Iterator[tuple[Record, int]]:
     """Whole records from the start, each with the place where it ends; stops at the first that is not."""
-    view = memoryview(data)
     place = 0
-    while place + _FRAME.size <= len(data):
-        length, checksum, number, head_length = _FRAME.unpack_from(data, place)
-        begin, end = place + _FRAME.size, place + _FRAME.size + length
-        if end > len(data) or head_length > length or zlib.crc32(view[place + 8 : end]) != checksum:
-            return
-        head = json.loads(bytes(view[begin : begin + head_length]))
-        yield Record(number, head, bytes(view[begin + head_length : end])), end
+    while (end := _end(data, place)) is not None:
+        _, _, number, _, head_length = _FRAME.unpack_from(data, place)
+        begin = place + _FRAME.size
+        head = json.loads(data[begin : begin + head_length])
+        yield Record(number, head, data[begin + head_length : end]), end
         place = end
+
+
+def _end(data: bytes, place: int) -> int | None:
+    """Where the record at a place ends; None if there is no whole one."""
+    if place < 0 or place + _FRAME.size > len(data):
+        return None
+    length, checksum, _, _, head_length = _FRAME.unpack_from(data, place)
+    end: int = place + _FRAME.size + length
+    if end > len(data) or head_length > length:
+        return None
+    return end if zlib.crc32(memoryview(data)[place + 8 : end]) == checksum else None
+
+
+def _is_known_safe(data: bytes, place: int, number: int) -> bool:
+    """Whether a whole record behind `place` knew that record `number` was on disk. Cost: linear."""
+    found = data.find(_HEAD, place)
+    while found >= 0:
+        at = found - _FRAME.size
+        if at > place and _end(data, at) is not None:
+            _, _, later, safe, _ = _FRAME.unpack_from(data, at)
+            if number <= safe < later:
+                return True
+        found = data.find(_HEAD, found + 1)
+    return False
+
+
+def _refusal(path: Path, place: int, number: int) -> str:
+    return (
+        f"{path} is damaged at byte {place}: record {number} was acknowledged and cannot be read. "
+        "Nothing has been changed. Put back a copy of the folder; or, to go on without this record and all "
+        f"that came after it, cut it off (truncate -s {place} {path}) and remove the log files after it"
+    )
+
+
+def _first(segment: Path) -> int:
+    """The number of a segment's first record."""
+    return int(segment.stem[4:])
 
 
 def _cut(path: Path, size: int) -> None:

@@ -22,6 +22,7 @@ class Metrics:
         self.connections = Gauge("tocsin_connections", "Open connections.", ["kind"], registry=own)
         self.subscriptions = Gauge("tocsin_subscriptions", "Subscriptions kept.", registry=own)
         self.log_bytes = Gauge("tocsin_log_bytes", "Bytes that a restart would read.", registry=own)
+        self.nats = Gauge("tocsin_nats_up", "Whether NATS is there, if it is asked for.", registry=own)
         self.commits = Histogram(
             "tocsin_commit_seconds",
             "From taking up jobs to having them on disk.",

@@ -18,7 +18,8 @@ ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 
 Name = Annotated[StrictStr, Field(pattern=NAME)]
 Id = Annotated[StrictStr, Field(pattern=ID)]
-Sql = Annotated[StrictStr, Field(min_length=1, max_length=100_000)]
+TenantName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+Sql = Annotated[StrictStr, Field(min_length=1, max_length=16_000)]
 Cursor = Annotated[StrictStr, Field(max_length=64)]
 Policy = Literal["squash", "disconnect"]
 Throttle = Annotated[StrictFloat | StrictInt, Field(ge=0, le=3600)]
@@ -134,7 +135,7 @@ class Event(Model):
 class NewTenant(Model):
     """A tenant: the condition on rows by source (`*` is every source), and quotas."""
 
-    name: Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+    name: TenantName
     grants: dict[StrictStr, StrictStr] = Field(default_factory=dict, examples=[{"stocks": "owner = 7"}])
     subscriptions: Annotated[StrictInt, Field(ge=0, le=10**9)] = 100_000
     connections: Annotated[StrictInt, Field(ge=0, le=10**9)] = 20_000
@@ -151,7 +152,7 @@ class NewKey(Model):
     scopes: list[Literal["publish", "subscribe", "admin"]] = Field(min_length=1, max_length=3)
     label: Annotated[StrictStr, Field(max_length=200)] = ""
     #: of another tenant: for the operator's admins
-    tenant: Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")] | None = None
+    tenant: TenantName | None = None
 
 
 class Hello(Model):

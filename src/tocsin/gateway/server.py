@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from tocsin.gateway.book import own_id
+from tocsin.gateway.book import full_id, own_id
+from tocsin.gateway.dealings import Receipt
 from tocsin.gateway.desk import Desk
-from tocsin.gateway.failures import Forbidden, GatewayError, Unauthorized, Unavailable
+from tocsin.gateway.failures import Forbidden, Unauthorized, Unavailable
 from tocsin.gateway.hub import Hub
 from tocsin.gateway.metrics import Metrics
 from tocsin.gateway.quotas import Allowance, Connections
-from tocsin.gateway.registry import Identity, Registry
+from tocsin.gateway.registry import Identity, Registry, Tenant
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,13 @@ class Settings:
     linger: float = 60.0
     #: subscriptions that one connection may watch
     watches: int = 10_000
-    #: seconds that a connection may take to say who it is
+    #: seconds that a connection may take to say who it is, and that a body may take to come
     patience: float = 10.0
+    body_patience: float = 60.0
+    #: bytes of bodies that are held at the same time
+    bodies: int = 256 << 20
+    #: seconds between two looks at the registry, for what another server has changed there
+    recheck: float = 5.0
     #: NATS servers whose job feeds this gateway, with commas between them; none: it has tables of its own
     nats: str | None = None
     #: the job's root of subjects
@@ -70,10 +76,15 @@ class Server:
     metrics: Metrics
     allowance: Allowance = field(default_factory=Allowance)
     connections: Connections = field(default_factory=Connections)
+    #: bytes of bodies that are held now
+    held_bytes: int = 0
+    #: tenants as they were seen last
+    tenants: dict[str, Tenant] = field(default_factory=dict)
     open: set[Connection] = field(default_factory=set)
     #: temporary subscriptions that nobody watches, and since when
     lonely: dict[str, float] = field(default_factory=dict)
     is_stopping: bool = False
+    _checked: float = 0.0
 
     @classmethod
     async def start(cls, settings: Settings) -> Server:
@@ -84,6 +95,7 @@ class Server:
         server = cls(settings, registry, await _desk(settings, metrics), metrics)
         for full in await server.desk.do(lambda hub: hub.temporary()):
             server.lonely[full] = server.desk.now()
+        await server.recheck()
         return server
 
     def say_goodbye(self) -> None:
@@ -133,26 +145,61 @@ class Server:
             if connection.identity.key == key:
                 connection.close(4001, "the key has been revoked")
 
-    async def unsubscribe(self, tenant: str, names: list[str], reason: str) -> None:
-        """End subscriptions, and tell those who watch them."""
-        await self.desk.do(lambda hub: hub.unsubscribe(tenant, names))
-        for name in names:
-            self.lonely.pop(f"{tenant}/{name}", None)
-            self.desk.end(f"{tenant}/{name}", reason)
+    def rights(self, identity: Identity) -> Tenant:
+        """A tenant as it is now: of somebody who has been here for a while, not as it was then."""
+        return self.tenants.get(identity.tenant.name, identity.tenant)
+
+    async def adopt(self, tenant: Tenant) -> None:
+        """Have a tenant's rights hold for its open connections, and end what they would keep otherwise."""
+        # Before the job, so that whoever registers after it does so by the new rights.
+        self.tenants[tenant.name] = tenant
+        for connection in self.open:
+            if connection.identity.tenant.name == tenant.name:
+                connection.identity = replace(connection.identity, tenant=tenant)
+        names = await self.desk.do(lambda hub: hub.outdated(tenant.name, tenant.grants))
+        await self.end(tenant.name, names, "your rights have changed: subscribe again")
+
+    async def recheck(self) -> None:
+        """Take over what another server has changed in the registry: rights, and keys that were revoked."""
+        self._checked = self.desk.now()
+        for tenant in await asyncio.to_thread(self.registry.tenants):
+            if self.tenants.get(tenant.name) != tenant:
+                await self.adopt(tenant)
+        keys = {connection.identity.key for connection in self.open}
+        if keys:
+            for key in keys - await asyncio.to_thread(self.registry.standing, keys):
+                self.drop_key(key)
+
+    async def unsubscribe(self, tenant: str, name: str) -> None:
+        """End a subscription, and tell those who watch it. Raises NotFound."""
+        await self.desk.do(lambda hub: hub.held(tenant, name))
+        await self.end(tenant, [name], "it was ended")
+
+    async def end(self, tenant: str, names: list[str], reason: str) -> None:
+        """End subscriptions that are still there, and tell those who watch them."""
+
+        def tell(receipt: Receipt) -> None:
+            for name in receipt.ids:
+                self.lonely.pop(full_id(tenant, name), None)
+                self.desk.end(full_id(tenant, name), reason)
+
+        if names:
+            await self.desk.do(lambda hub: hub.unsubscribe(tenant, names), after=tell)
 
     async def sweep(self) -> None:
-        """End the temporary subscriptions that nobody has watched for long enough."""
+        """End the temporary subscriptions that nobody has watched for long enough; look at the registry."""
         until = self.desk.now() - self.settings.linger
+        alone: dict[str, list[str]] = {}
         for full, since in list(self.lonely.items()):
             if self.desk.watched(full):
                 del self.lonely[full]
             elif since <= until:
                 del self.lonely[full]
-                tenant = full.partition("/")[0]
-                try:
-                    await self.unsubscribe(tenant, [own_id(full)], "nobody watched it")
-                except GatewayError:
-                    logger.debug("a temporary subscription was gone already")
+                alone.setdefault(full.partition("/")[0], []).append(own_id(full))
+        for tenant, names in alone.items():
+            await self.end(tenant, names, "nobody watched it")
+        if self.desk.now() - self._checked >= self.settings.recheck:
+            await self.recheck()
 
 
 async def _desk(settings: Settings, metrics: Metrics) -> Desk:

@@ -48,6 +48,7 @@ class QueueSink:
         self._queue: asyncio.Queue[Message | Closing] = asyncio.Queue()
         self._size = size
         self._was_full = False
+        self._room = asyncio.Event()
         self.on_room: Callable[[], None] = _nothing
 
     @property
@@ -55,6 +56,16 @@ class QueueSink:
         full = self._queue.qsize() >= self._size
         self._was_full = self._was_full or full
         return full
+
+    @property
+    def is_empty(self) -> bool:
+        return self._queue.empty()
+
+    async def has_room(self) -> None:
+        """Return when it is not full."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
 
     def send(self, message: Message) -> None:
         self._queue.put_nowait(message)
@@ -67,6 +78,7 @@ class QueueSink:
         item = await self._queue.get()
         if self._was_full and self._queue.qsize() <= self._size // 2:
             self._was_full = False
+            self._room.set()
             self.on_room()
         return item
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.forms import Form, form_of
-from tocsin.errors import ParameterError
+from tocsin.errors import Error, ParameterError
 from tocsin.gateway.changes import Change
 from tocsin.gateway.statements import EVERY, Checked, Grants, visible
 from tocsin.indexes.contract import Floats
@@ -37,6 +37,8 @@ from tocsin.subscriber import Entry
 from tocsin.types import ColumnType
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"\\]|\\.)*")'
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_RANKED = re.compile(rf" ORDER BY ({_NAME})")
 _SOURCE = re.compile(rf"(?:[A-Z]+\({_NAME}\) )?FROM ({_NAME})")
 
 _NUMBER = ColumnType.parse("double", column="")
@@ -118,11 +120,16 @@ def check_space(sql: str, spaces: Iterable[str], grants: Grants) -> Checked:
         known = "; ".join(seen) or "none that you may see yet"
         raise ParameterError(f"the job has no space {asked.form}. It has: {known}")
     _refuse_unknown(asked)
-    if grants.get(source, grants.get(EVERY, "")):
+    if not is_granted(source, grants):
         raise ParameterError(
             f"the condition on your rows of {source!r} cannot be kept here: a job's spaces are of all rows"
         )
     return Checked(sql, sql, asked.plan, is_confined=False)
+
+
+def is_granted(source: str, grants: Grants) -> bool:
+    """Whether a tenant may see all rows of a table: messages are of all of them."""
+    return visible(source, grants) and not grants.get(source, grants.get(EVERY, ""))
 
 
 def source_of(space: str) -> str:
@@ -130,6 +137,28 @@ def source_of(space: str) -> str:
     found = _SOURCE.match(space)
     name = found.group(1) if found else ""
     return str(json.loads(name)) if name.startswith('"') else name
+
+
+def template_of(space: str) -> str | None:
+    """A statement of a space, with its range as :lo and :hi; None where none can be written."""
+    text = space.replace(" BETWEEN ? AND ?", " BETWEEN :lo AND :hi")
+    text = re.sub(r" BETWEEN -inf AND (\S+)", r" <= \1", text)
+    text = re.sub(r" BETWEEN (\S+) AND inf\b", r" >= \1", text)
+    ranked = _RANKED.search(text)
+    if ranked is not None:
+        text = f"{ranked.group(1)} {text}"
+    text = re.sub(rf"^DISTINCT\(({_NAME})\)", r"DISTINCT \1", text)
+    sql = "SELECT " + _QUOTED.sub(_as_sql, text)
+    try:
+        return sql if str(read_statement(sql).form) == space else None
+    except Error:
+        return None
+
+
+def _as_sql(quoted: re.Match[str]) -> str:
+    """A name in quotes as SQL has it."""
+    name = str(json.loads(quoted.group()))
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _columns(statement: Statement) -> dict[str, ColumnType]:

@@ -111,6 +111,13 @@ def check(sql: str, catalog: Catalog, grants: Grants, scores: Mapping[str, str |
     return Checked(sql, text, made, kept is not statement)
 
 
+def sources_of(sql: str) -> list[str]:
+    """The tables and streams that a statement is over. Raises SQLError."""
+    statement = parse(sql)
+    joined = [] if statement.join is None else [statement.join.source]
+    return [source.name.name for source in (statement.source, *joined)]
+
+
 def check_condition(condition: str, schema: SourceSchema | None) -> None:
     """Raise DeclarationError unless a condition on rows can be conjoined to statements over a source.
 

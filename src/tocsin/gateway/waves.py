@@ -59,8 +59,10 @@ class Wave:
 
     async def ended(self) -> None:
         """Return when nothing runs any more."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        while self._task is not None and not self._task.done():
+            # Once may not be enough: the library takes some cancellations for its own.
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=0.5)
 
     async def take_over(self, others: Iterable[Wave]) -> None:
         """Return when this wave knows all that the others know, so that no answer goes back in time."""
@@ -72,13 +74,16 @@ class Wave:
         return self._edge.is_level_with(other._edge)
 
     async def _run(self, carrier: Callable[[], NatsCarrier]) -> None:
+        said = ""
         while not self.is_over:
             self.is_ready = False
             try:
                 await carrier().run(self._edge, self._deliver, caught_up=self._catch_up)
             except Exception as failure:
                 # No snapshot yet, or no server: what is told stays told until there is one.
-                logger.info("an edge of %s waits: %s", self._edge.space, failure)
+                if str(failure) != said:
+                    logger.info("an edge of %s waits: %s", self._edge.space, failure)
+                said = str(failure)
             await asyncio.sleep(PAUSE)
 
     def _catch_up(self) -> None:

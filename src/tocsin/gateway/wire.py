@@ -29,6 +29,13 @@ class WireProtocol(WebSocketsSansIOProtocol):
             # The application's task has been made, and runs later.
             self.scope["extensions"] = {**(self.scope.get("extensions") or {}), EXTENSION: {"wire": self}}
 
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            # Who asks and does not listen gets no answer: answers would pile up.
+            self.conn.data_to_send()
+
     def resume_writing(self) -> None:
         super().resume_writing()
         if self.on_room is not None:
@@ -59,6 +66,10 @@ class WireSink:
     @property
     def is_full(self) -> bool:
         return not self._wire.writable.is_set()
+
+    async def has_room(self) -> None:
+        """Return when it is not full, or gone."""
+        await self._wire.writable.wait()
 
     def send(self, message: Message) -> None:
         self._wire.write_text(message.text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
@@ -19,11 +20,14 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NothingCame
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
+from tocsin.errors import StateError
 from tocsin.network.edges import Deliver, Edge, Instruction, Origin, Subscribe, origin_of
 from tocsin.network.post import MAP, SNAPSHOT, Letter, space_subject, unpack
 from tocsin.network.zones import Zones
+
+logger = logging.getLogger(__name__)
 
 #: Payloads that a reader asks for at once.
 FETCHED = 256
@@ -43,21 +47,31 @@ class NatsCarrier:
 
     def __init__(self, servers: str = "nats://127.0.0.1:4222", *, root: str = "tocsin") -> None:
         self.root = root
+        #: what went wrong last on the way to the servers
+        self.failure: Exception | None = None
         self._servers = servers
 
     async def __aenter__(self) -> Self:
-        self._client: Client = await nats.connect(self._servers.split(","))
+        self._client: Client = await nats.connect(self._servers.split(","), error_cb=self._note)
         self._stream: JetStreamContext = self._client.jetstream()
         try:
             await self._stream.stream_info(self.root)
         except NotFoundError:
             await self._stream.add_stream(StreamConfig(name=self.root, subjects=[f"{self.root}.>"]))
+        except ServiceUnavailableError:
+            await self._client.close()
+            raise StateError("the NATS server has no JetStream: start it with -js") from None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._client.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server is there now; the connection comes back by itself for about two minutes."""
+        return self._client.is_connected
 
     async def publish(self, letters: Iterable[Letter], *, batch: str | None = None) -> None:
         """Send payloads in order, and return when the server has stored all of them.
@@ -145,6 +159,12 @@ class NatsCarrier:
                 task.cancel()
             # They are gone before the connection is: one that is closed under them is a failure.
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _note(self, failure: Exception) -> None:
+        """The library tells of every attempt: what is new is worth a line."""
+        level = logging.DEBUG if str(failure) == str(self.failure) else logging.WARNING
+        logger.log(level, "NATS: %s", failure or type(failure).__name__)
+        self.failure = failure
 
     async def _all(self, subject: str) -> list[Msg]:
         """Every payload of a subject that is there now."""

@@ -10,9 +10,15 @@ from tocsin.gateway.api import schemas
 from tocsin.gateway.api.endpoints import Call, Endpoint
 from tocsin.gateway.failures import Forbidden
 from tocsin.gateway.hub import Hub
-from tocsin.gateway.models import NewKey, NewTenant
+from tocsin.gateway.models import Model, NewKey, NewTenant, TenantName
 from tocsin.gateway.registry import OPERATOR, KeyInfo, Tenant
 from tocsin.gateway.statements import EVERY, check_condition
+
+
+class Whose(Model):
+    """Of another tenant: for the operator's admins."""
+
+    tenant: TenantName | None = None
 
 
 async def _tenants(call: Call) -> Any:
@@ -28,20 +34,21 @@ async def _create_tenant(call: Call) -> Any:
 
 
 async def _change_tenant(call: Call) -> Any:
-    """Subscriptions that the new grants would keep otherwise are ended: nobody sees by an old right."""
+    """Connections go on with the new grants, and subscriptions that these would keep otherwise are ended."""
     tenant = call.given.tenant()
     if tenant.name != call.path("name"):
         raise Forbidden("a tenant keeps its name")
     await call.server.desk.do(lambda hub: _check_grants(hub, tenant))
     await asyncio.to_thread(call.server.registry.change_tenant, tenant)
-    names = await call.server.desk.do(lambda hub: hub.outdated(tenant.name, tenant.grants))
-    if names:
-        await call.server.unsubscribe(tenant.name, names, "your rights have changed: subscribe again")
+    await call.server.adopt(tenant)
     return _tenant(tenant)
 
 
 async def _keys(call: Call) -> Any:
-    found = await asyncio.to_thread(call.server.registry.keys, call.tenant)
+    whose = call.query.tenant or call.tenant
+    if whose != call.tenant and call.tenant != OPERATOR:
+        raise Forbidden("you may look at the keys of your own tenant")
+    found = await asyncio.to_thread(call.server.registry.keys, whose)
     return {"keys": [_key(each) for each in found]}
 
 
@@ -115,7 +122,15 @@ ENDPOINTS = [
         model=NewTenant,
         schema=schemas.TENANT,
     ),
-    Endpoint("GET", "/v1/keys", "admin", "List keys", _keys, schema=schemas.listed("keys", schemas.KEY)),
+    Endpoint(
+        "GET",
+        "/v1/keys",
+        "admin",
+        "List keys",
+        _keys,
+        query=Whose,
+        schema=schemas.listed("keys", schemas.KEY),
+    ),
     Endpoint(
         "POST",
         "/v1/keys",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,11 +19,14 @@ from starlette.routing import Route
 
 from tocsin.gateway.answers import problem
 from tocsin.gateway.bodies import FORMS, read_json
-from tocsin.gateway.failures import BadRequest, Forbidden, TooLarge, Unsupported
-from tocsin.gateway.registry import OPERATOR, Identity
+from tocsin.gateway.failures import BadRequest, Forbidden, TooLarge, TooSlow, Unavailable, Unsupported
+from tocsin.gateway.registry import OPERATOR, Identity, Tenant
 from tocsin.gateway.server import Server, require
 
 logger = logging.getLogger("tocsin.gateway.requests")
+
+#: Bytes of a body that are read and checked in no time.
+SHORT = 1 << 15
 
 
 @dataclass
@@ -44,8 +49,13 @@ class Call:
         return self.identity.tenant.name
 
     @property
+    def rights(self) -> Tenant:
+        """The tenant as it is when this is asked, which may be later than when the request came."""
+        return self.server.rights(self.identity)
+
+    @property
     def grants(self) -> dict[str, str]:
-        return self.identity.tenant.grants
+        return self.rights.grants
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])
@@ -94,18 +104,34 @@ def refusal(failure: Exception) -> JSONResponse:
     return JSONResponse({"error": told}, status, headers)
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. Raises TooLarge before more than the limit is read."""
+@asynccontextmanager
+async def body_of(request: Request, server: Server) -> AsyncIterator[bytes]:
+    """The whole body, which is let go of at the end of the block.
+
+    Raises TooLarge before more than the limit is read, TooSlow, and Unavailable if all bodies together are
+    more than the server holds.
+    """
+    limit = server.settings.body_limit
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced) > limit:
         raise TooLarge(f"a body has at most {limit} bytes")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise TooLarge(f"a body has at most {limit} bytes")
-        parts.append(part)
-    return b"".join(parts)
+    try:
+        try:
+            async with asyncio.timeout(server.settings.body_patience):
+                async for part in request.stream():
+                    size += len(part)
+                    server.held_bytes += len(part)
+                    if size > limit:
+                        raise TooLarge(f"a body has at most {limit} bytes")
+                    if server.held_bytes > server.settings.bodies:
+                        raise Unavailable("the server has too much to read: try again", retry_after=1.0)
+                    parts.append(part)
+        except TimeoutError:
+            raise TooSlow(f"a body comes within {server.settings.body_patience:g} seconds") from None
+        yield b"".join(parts)
+    finally:
+        server.held_bytes -= size
 
 
 def _dispatcher(methods: dict[str, Endpoint]) -> Callable[[Request], Awaitable[Response]]:
@@ -153,10 +179,21 @@ async def _answer(endpoint: Endpoint, server: Server, request: Request, who: Ide
         if content not in allowed:
             raise Unsupported(f"send a body of type {' or '.join(allowed)}")
         call.form = FORMS[content]
-        call.body = await read_body(request, server.settings.body_limit)
-        if endpoint.model is not None and call.form == "json":
-            call.given = endpoint.model.model_validate(read_json(call.body))
-    result = await endpoint.handler(call)
+        async with body_of(request, server) as call.body:
+            if endpoint.model is not None and call.form == "json":
+                call.given = await _checked(endpoint.model, call.body)
+            return _response(endpoint, await endpoint.handler(call))
+    return _response(endpoint, await endpoint.handler(call))
+
+
+async def _checked(model: type[BaseModel], body: bytes) -> BaseModel:
+    """A body as its model. A long one is read in a thread: others are told meanwhile."""
+    if len(body) <= SHORT:
+        return model.model_validate(read_json(body))
+    return await asyncio.to_thread(lambda: model.model_validate(read_json(body)))
+
+
+def _response(endpoint: Endpoint, result: Any) -> Response:
     if isinstance(result, Response):
         return result
     if result is None:

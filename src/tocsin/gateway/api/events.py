@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -32,9 +33,10 @@ async def changes(call: Call) -> Any:
     if call.request.method == "HEAD":
         return Response(media_type=MEDIA)
     sink = QueueSink()
+    seconds: float | None = call.query.seconds
     feed = Feed(desk, sink, full_id(call.tenant, name), name)
     sink.on_room = feed.flush
-    stream = EventStream(call, feed, sink)
+    stream = EventStream(call, feed, sink, seconds)
     call.server.admit(stream)
     is_on = False
     try:
@@ -52,13 +54,13 @@ async def changes(call: Call) -> Any:
 
 
 class EventStream(StreamingResponse):
-    """A response that goes on until one of both ends it."""
+    """A response that goes on until one of both ends it, or for some seconds."""
 
     kind = "events"
 
-    def __init__(self, call: Call, feed: Feed, sink: QueueSink) -> None:
+    def __init__(self, call: Call, feed: Feed, sink: QueueSink, seconds: float | None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(_events(sink), media_type=MEDIA, headers=headers)
+        super().__init__(_events(sink, seconds), media_type=MEDIA, headers=headers)
         self.identity = call.identity
         self.is_temporary = False
         self._server: Server = call.server
@@ -82,12 +84,19 @@ class EventStream(StreamingResponse):
             self._server.lonely[self._feed.full] = self._server.desk.now()
 
 
-async def _events(sink: QueueSink) -> AsyncIterator[str]:
+async def _events(sink: QueueSink, seconds: float | None) -> AsyncIterator[str]:
+    clock = asyncio.get_running_loop().time
+    end = math.inf if seconds is None else clock() + seconds
     while True:
+        left = end - clock()
+        if left <= 0 and sink.is_empty:
+            return
         try:
-            item = await asyncio.wait_for(sink.take(), HEARTBEAT)
+            # What waits is sent, also after the end.
+            item = await asyncio.wait_for(sink.take(), min(HEARTBEAT, left) if sink.is_empty else HEARTBEAT)
         except TimeoutError:
-            yield ": still here\n\n"
+            if clock() < end:
+                yield ": still here\n\n"
             continue
         if isinstance(item, Closing):
             return

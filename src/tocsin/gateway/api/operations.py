@@ -51,7 +51,7 @@ def with_description(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         Endpoint(
             "GET",
             "/metrics",
-            "admin",
+            "operator",
             "What the server counts, for Prometheus",
             _metrics,
             answer="text/plain",

@@ -61,6 +61,14 @@ CHECKED = _object("kind parameters", kind=TEXT, parameters={"type": "array", "it
 TRIED = listed("tried", _object("id matches said", id=TEXT, matches=TRUTH, said=TEXT))
 TENANT = _object("name grants", name=TEXT, grants={"type": "object"})
 KEY = _object("id tenant scopes", id=TEXT, tenant=TEXT, scopes={"type": "array", "items": TEXT}, key=TEXT)
+SPACES = _object(
+    "fed spaces",
+    fed=TRUTH,
+    spaces={
+        "type": "array",
+        "items": _object("space source", space=TEXT, source=TEXT, sql={"type": ["string", "null"]}),
+    },
+)
 SPACE = _object(
     "column ranges tiles number",
     column=TEXT,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tocsin.gateway.answers import describe_source
 from tocsin.gateway.api import schemas
-from tocsin.gateway.api.endpoints import Call, Endpoint
+from tocsin.gateway.api.endpoints import SHORT, Call, Endpoint
 from tocsin.gateway.bodies import FORMS
-from tocsin.gateway.book import own_id
 from tocsin.gateway.dealings import Receipt
 from tocsin.gateway.failures import BadRequest, NotFound
 from tocsin.gateway.hub import Hub
@@ -16,9 +16,6 @@ from tocsin.gateway.models import Event, Keys, Moment, NewStream, NewTable
 
 #: Subscriptions that one event is tried against.
 TRIED = 200
-
-#: Bytes of rows that are read and applied in no time.
-SHORT = 1 << 15
 
 #: The longest name of a batch.
 BATCH = 200
@@ -53,20 +50,17 @@ def _get(kind: str) -> Any:
 
 def _publish(kind: str) -> Any:
     async def publish(call: Call) -> Any:
-        tenant, name = call.identity.tenant, call.path("name")
+        name = call.path("name")
         batch = call.request.headers.get("idempotency-key")
         if batch is not None and len(batch) > BATCH:
             raise BadRequest(f"an Idempotency-Key has at most {BATCH} characters")
-        call.server.allowance.check(tenant)
 
         def take(hub: Hub) -> Receipt:
             _require_kind(hub, call, kind)
-            full = None if batch is None else f"{tenant.name}/{batch}"
+            full = None if batch is None else f"{call.tenant}/{name}/{batch}"
             return hub.publish(name, call.form, call.body, batch=full)
 
-        receipt = await call.server.desk.do(take, is_short=len(call.body) <= SHORT)
-        call.server.allowance.charge(tenant, receipt.rows)
-        return _told(call, name, receipt)
+        return _told(call, name, await _charged(call, take, is_short=len(call.body) <= SHORT))
 
     return publish
 
@@ -78,10 +72,27 @@ async def _delete_rows(call: Call) -> Any:
         _require_kind(hub, call, "table")
         return hub.delete(name, call.given.keys)
 
-    call.server.allowance.check(call.identity.tenant)
-    receipt = await call.server.desk.do(take)
-    call.server.allowance.charge(call.identity.tenant, receipt.rows)
-    return _told(call, name, receipt)
+    return _told(call, name, await _charged(call, take))
+
+
+async def _charged(call: Call, take: Callable[[Hub], Receipt], *, is_short: bool = False) -> Receipt:
+    """Take rows in, within what the tenant may publish."""
+    allowance = call.server.allowance
+
+    def within(hub: Hub) -> Receipt:
+        # Here, because jobs are done one after the other: many requests at once count as they come.
+        tenant = call.server.rights(call.identity)
+        allowance.check(tenant)
+        rows = 0
+        try:
+            receipt = take(hub)
+            rows = receipt.rows
+        finally:
+            # What is refused has cost something too.
+            allowance.charge(tenant, max(1, rows))
+        return receipt
+
+    return await call.server.desk.do(within, is_short=is_short)
 
 
 async def _advance(call: Call) -> Any:
@@ -100,11 +111,7 @@ async def _try(call: Call) -> Any:
 
     def look(hub: Hub) -> list[dict[str, Any]]:
         _require_kind(hub, call, "stream")
-        mine = [
-            own_id(full)
-            for full, held in hub.page(call.tenant)
-            if held.template.kind == "match" and hub.check(held.template.sql, call.grants).source == name
-        ]
+        mine = hub.over(call.tenant, name, "match")
         return [_verdict(each, hub.explain(call.tenant, each, call.given.event)) for each in mine[:TRIED]]
 
     return {"tried": await call.server.desk.do(look)}

@@ -35,13 +35,15 @@ class Page(Model):
 
 
 class From(Model):
-    """The cursor of the last change that was heard."""
+    """The cursor of the last change that was heard, and how long to listen."""
 
     cursor: Cursor | None = None
+    #: 0 gives what there is; without it, it has no end
+    seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
 
 
 async def _create(call: Call) -> Any:
-    receipt = await call.server.desk.do(lambda hub: call.given.register(hub, call.identity.tenant))
+    receipt = await call.server.desk.do(lambda hub: call.given.register(hub, call.rights))
     if call.given.temporary:
         call.server.lonely[full_id(call.tenant, receipt.ids[0])] = call.server.desk.now()
     return await _described(call, receipt.ids[0])
@@ -57,16 +59,16 @@ async def _create_many(call: Call) -> Any:
     else:
         given: NewSubscriptions = call.given
         asked, table = given, given.table()
-    _check_ids(table)
 
     def register(hub: Hub) -> Receipt:
+        _check_ids(table)
         return hub.subscribe_many(
             call.tenant,
             asked.sql,
             table,
             grants=call.grants,
             options=asked.options(),
-            limit=call.identity.tenant.quotas.subscriptions,
+            limit=call.rights.quotas.subscriptions,
         )
 
     receipt = await call.server.desk.do(register)
@@ -106,7 +108,7 @@ async def _described(call: Call, name: str) -> Any:
 
 
 async def _delete(call: Call) -> None:
-    await call.server.unsubscribe(call.tenant, [call.path("id")], "it was ended")
+    await call.server.unsubscribe(call.tenant, call.path("id"))
 
 
 async def _result(call: Call) -> Any:
@@ -124,6 +126,10 @@ async def _explain(call: Call) -> Any:
 async def _space(call: Call) -> Any:
     name = call.path("id")
     return await call.server.desk.do(lambda hub: hub.space(call.tenant, name, call.grants))
+
+
+async def _spaces(call: Call) -> Any:
+    return await call.server.desk.do(lambda hub: {"fed": hub.is_fed, "spaces": hub.offered(call.grants)})
 
 
 async def _check(call: Call) -> Any:
@@ -203,6 +209,14 @@ ENDPOINTS = [
         changes,
         query=From,
         answer="text/event-stream",
+    ),
+    Endpoint(
+        "GET",
+        "/v1/spaces",
+        "subscribe",
+        "What can be subscribed to where a job feeds this gateway; elsewhere any statement can",
+        _spaces,
+        schema=schemas.SPACES,
     ),
     Endpoint(
         "POST",

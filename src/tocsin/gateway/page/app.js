@@ -27,20 +27,31 @@ class Page {
     client.onstatus = (status) => {
       find("status").textContent = STATUS[status];
       find("status").dataset.status = status;
+      if (status === "refused") signOut("This key is not valid any more.");
     };
   }
 
   async start() {
+    await this.sources();
+    await this.refresh();
+    if (!this.shown.size) this.client.connect();
+    this.timers = [
+      setInterval(() => this.sources().then(() => this.refresh()).catch(() => {}), 4000),
+      setInterval(() => this.measure().catch(() => {}), 1000),
+    ];
+  }
+
+  /** What can be asked of: tables and streams, or the spaces of the job that feeds this gateway. */
+  async sources() {
+    const { fed, spaces } = await this.client.request("GET", "/v1/spaces");
+    for (const id of ["matcher-card", "space-card", "alerts-section"]) find(id).hidden = fed;
+    if (fed) return this.editor.spaces(spaces);
     const [{ tables }, { streams }] = await Promise.all([
       this.client.request("GET", "/v1/tables"),
       this.client.request("GET", "/v1/streams"),
     ]);
     this.editor.sources([...tables, ...streams]);
     this.matcher.sources(streams);
-    await this.refresh();
-    if (!this.shown.size) this.client.connect();
-    setInterval(() => this.refresh().catch(() => {}), 4000);
-    setInterval(() => this.measure().catch(() => {}), 1000);
   }
 
   /** Subscriptions made and ended elsewhere come and go here too. Those that are not shown cost nothing. */
@@ -99,17 +110,31 @@ class Page {
   }
 
   async end(card) {
+    // Who works with the keyboard goes on where the card was; the server may tell of its end first.
+    const next = card.element.nextElementSibling || card.element.previousElementSibling;
     try {
       await this.client.request("DELETE", `/v1/subscriptions/${card.subscription.id}`);
     } catch (failure) {
       if (failure.status !== 404) return toast(failure.message, "error");
     }
     this.remove(card.subscription.id);
+    (next?.querySelector("header button:last-child") || find("sql")).focus();
   }
 
   async explain(card) {
-    const { text } = await this.client.request("GET", `/v1/subscriptions/${card.subscription.id}/explain`);
-    card.explain(text);
+    try {
+      const { text } = await this.client.request("GET", `/v1/subscriptions/${card.subscription.id}/explain`);
+      card.explain(text);
+    } catch (failure) {
+      toast(failure.message, "error");
+    }
+  }
+
+  /** Let go of everything. */
+  close() {
+    this.timers?.forEach(clearInterval);
+    for (const id of [...this.shown.keys()]) this.remove(id);
+    this.client.close();
   }
 
   /** What no change tells: how far alerts are, and the tiles of the last update. */
@@ -124,14 +149,33 @@ class Page {
   }
 }
 
+let page = null;
+
 async function signIn(key) {
   const client = new Tocsin(key);
   const me = await client.request("GET", "/v1/me");
+  if (!me.scopes.includes("subscribe")) throw new Error("This key is not for subscribe: the page has nothing to show.");
   sessionStorage.setItem("tocsin-key", key);
+  find("signin-error").hidden = true;
   find("signin").hidden = true;
   find("main").hidden = false;
   find("leave").hidden = false;
-  await new Page(client, me).start();
+  page = new Page(client, me);
+  await page.start();
+}
+
+/** Back to the form, which says why. */
+function signOut(reason) {
+  sessionStorage.removeItem("tocsin-key");
+  page?.close();
+  find("main").hidden = true;
+  find("leave").hidden = true;
+  find("who").textContent = "";
+  find("signin").hidden = false;
+  find("signin-error").textContent = reason;
+  find("signin-error").hidden = false;
+  find("key").value = "";
+  find("key").focus();
 }
 
 find("signin").addEventListener("submit", async (event) => {

@@ -22,7 +22,17 @@ export class Board {
         make("h3", {}, subscription.id),
         make("span", { class: "kind" }, subscription.kind),
         make("span", { class: "space" }),
-        make("button", { class: "plain", type: "button", title: "How it is kept", onclick: () => explain(this) }, "?"),
+        make(
+          "button",
+          {
+            class: "plain",
+            type: "button",
+            title: "How it is kept",
+            "aria-label": `Explain ${subscription.id}`,
+            onclick: () => explain(this),
+          },
+          "?",
+        ),
         make(
           "button",
           { class: "plain", type: "button", "aria-label": `End ${subscription.id}`, onclick: () => end(this) },

@@ -33,24 +33,47 @@ export class Editor {
   }
 
   sources(sources) {
-    find("sources").replaceChildren(
-      ...sources.map((source) => {
+    this.offer(
+      sources.map((source) => {
         const columns = Object.entries(source.columns || {});
-        const title = columns.map(([name, type]) => `${name} ${type}`).join("\n") || "any attributes";
-        const use = () => {
-          this.sql.value = EXAMPLES[source.kind](source.name, columns);
-          this.sql.focus();
-          this.typed();
+        return {
+          name: source.name,
+          about: `${source.kind} · ${columns.map(([name]) => name).join(", ") || "any attributes"}`,
+          title: columns.map(([name, type]) => `${name} ${type}`).join("\n") || "any attributes",
+          sql: EXAMPLES[source.kind](source.name, columns),
         };
-        const about = columns.map(([name]) => name).join(", ") || "any attributes";
-        return make(
-          "button",
-          { class: "source", type: "button", title, onclick: use },
-          make("b", {}, source.name),
-          make("span", {}, ` ${source.kind} · ${about}`),
-        );
       }),
+      "There is no table or stream yet that you may see.",
     );
+  }
+
+  /** What a job that feeds the gateway has; nothing else can be asked there. */
+  spaces(spaces) {
+    this.offer(
+      spaces.map(({ space, source, sql }) => ({ name: source, about: space.replace(/\bFROM \S+ ?/, ""), title: space, sql })),
+      "The job that feeds this gateway has no space yet that you may see.",
+    );
+  }
+
+  /** Buttons that each put a statement into the box. Those that are there already stay, and keep the focus. */
+  offer(offers, otherwise) {
+    const text = JSON.stringify(offers);
+    if (text === this.offered) return;
+    this.offered = text;
+    const button = ({ name, about, title, sql }) =>
+      make(
+        "button",
+        { class: "source", type: "button", title, disabled: !sql, onclick: () => this.use(sql) },
+        make("b", {}, name),
+        make("span", {}, ` ${about}`),
+      );
+    find("sources").replaceChildren(...(offers.length ? offers.map(button) : [make("span", { class: "quiet" }, otherwise)]));
+  }
+
+  use(sql) {
+    this.sql.value = sql;
+    this.sql.focus();
+    this.typed();
   }
 
   typed() {
@@ -63,6 +86,7 @@ export class Editor {
     if (!sql.trim()) return this.say("Ctrl + Enter subscribes.", []);
     try {
       const { kind, parameters } = await this.client.request("POST", "/v1/check", { sql });
+      parameters.sort((one, other) => sql.indexOf(`:${one}`) - sql.indexOf(`:${other}`));
       if (sql !== this.sql.value) return;
       this.underline(sql, null);
       this.say(`This is a ${kind}${parameters.length ? `, with ${parameters.length} parameters` : ""}.`, parameters, kind);

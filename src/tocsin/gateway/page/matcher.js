@@ -52,6 +52,30 @@ function verdict({ id, matches, said, predicates }) {
     { class: matches ? "yes" : "no" },
     make("b", {}, matches ? "✓ " : "✗ ", id),
     make("span", { class: "quiet" }, ` ${said}`),
-    make("ul", {}, ...predicates.map((line) => make("li", { class: / fails/.test(line) ? "fails" : "holds" }, line))),
+    make("ul", {}, ...predicates.map((line) => make("li", { class: / fails/.test(line) ? "fails" : "holds" }, tidy(line)))),
   );
+}
+
+/** Ranges as people write them: an open bound is kept as the closed one at the next double. */
+function tidy(line) {
+  return line.replace(/ from (\S+) to (\S+): /, (whole, low, high) => {
+    const parts = [];
+    if (low !== "-inf") parts.push(shorter(low, -1, ">", "≥"));
+    if (high !== "inf") parts.push(shorter(high, 1, "<", "≤"));
+    return low === high ? ` = ${Number(low)}: ` : ` ${parts.join(" and ") || "is any number"}: `;
+  });
+}
+
+function shorter(text, direction, open, closed) {
+  const value = Number(text);
+  const next = neighbour(value, direction);
+  return String(next).length + 4 < String(value).length ? `${open} ${next}` : `${closed} ${value}`;
+}
+
+/** The next double below or above one. */
+function neighbour(value, direction) {
+  if (!Number.isFinite(value) || value === 0) return value;
+  const bits = new BigInt64Array(new Float64Array([value]).buffer);
+  bits[0] += BigInt(value > 0 ? direction : -direction);
+  return new Float64Array(bits.buffer)[0];
 }

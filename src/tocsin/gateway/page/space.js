@@ -15,6 +15,13 @@ export class Space {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     this.canvas.addEventListener("mousemove", (event) => this.point(event));
     this.canvas.addEventListener("mouseleave", () => this.say());
+    this.canvas.addEventListener("keydown", (event) => this.step(event));
+    this.canvas.addEventListener("blur", () => {
+      this.at = null;
+      this.draw();
+      this.say();
+    });
+    this.at = null;
   }
 
   offer(subscriptions) {
@@ -108,6 +115,13 @@ export class Space {
       pen.strokeStyle = color("--card");
       pen.stroke();
     }
+    if (this.at) {
+      pen.beginPath();
+      pen.arc(x(this.at[0] ?? low), y(this.at[1] ?? high), 7, 0, 7);
+      pen.lineWidth = 2;
+      pen.strokeStyle = color("--ink");
+      pen.stroke();
+    }
   }
 
   axes(pen, color, x, y, low, high, width, height) {
@@ -155,13 +169,30 @@ export class Space {
       .map(([lo, hi]) => ({ lo, hi, far: Math.hypot(this.place.x(lo) - px, this.place.y(hi) - py) }))
       .sort((a, b) => a.far - b.far)[0];
     if (!near || near.far > 12) return this.say();
-    const tile = this.tileOf(near.lo, near.hi);
+    this.tell(near.lo, near.hi);
+  }
+
+  /** From point to point with the arrow keys, in the order of their lower ends. */
+  step(event) {
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!by || !this.drawn?.ranges.length) return;
+    event.preventDefault();
+    const ranges = [...this.drawn.ranges].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const now = this.at === null ? -1 : ranges.findIndex(([lo, hi]) => lo === this.at[0] && hi === this.at[1]);
+    this.at = ranges[(now + by + ranges.length) % ranges.length];
+    this.draw();
+    this.tell(...this.at);
+  }
+
+  tell(lo, hi) {
+    const tile = this.tileOf(lo, hi);
     const about = tile ? `was told of ${tile.key}${tile.gone ? ", which left" : ""}` : "was not concerned";
-    find("space-says").textContent = `[${shown(near.lo)}, ${shown(near.hi)}] ${about}`;
+    find("space-says").textContent = `[${shown(lo)}, ${shown(hi)}] ${about}`;
   }
 
   say() {
     if (!this.drawn) return;
+    if (this.at) return this.tell(...this.at);
     const { ranges, tiles } = this.drawn;
     const told = ranges.filter(([lo, hi]) => this.tileOf(lo, hi)).length;
     const last = tiles.length ? `The last update: ${plural(tiles.length, "message")} for ${told} of them.` : "No update yet.";

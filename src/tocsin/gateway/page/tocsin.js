@@ -105,7 +105,21 @@ export class Tocsin {
 
   ask(id, watch) {
     const at = watch.cursor === null ? {} : { cursor: watch.cursor };
-    this.send({ type: "watch", subscription: id, ...at, ...watch.options });
+    // An error comes back with the request that it is about.
+    this.send({ type: "watch", subscription: id, request: { watch: id }, ...at, ...watch.options });
+  }
+
+  /** A watch of what has ended meanwhile is over; one that cannot begin yet is tried again. */
+  refused(message) {
+    const id = message.request?.watch;
+    const watch = this.watches.get(id);
+    if (!watch) return;
+    if (message.code === "unavailable") {
+      setTimeout(() => this.ready && this.watches.get(id) === watch && this.ask(id, watch), 1000);
+      return;
+    }
+    this.watches.delete(id);
+    watch.listen("ended", message, watch.answer);
   }
 
   receive(message) {
@@ -116,6 +130,7 @@ export class Tocsin {
       for (const [id, watch] of this.watches) this.ask(id, watch);
       return;
     }
+    if (message.type === "error") return this.refused(message);
     const watch = this.watches.get(message.subscription);
     if (!watch) return;
     if (message.cursor) watch.cursor = message.cursor;

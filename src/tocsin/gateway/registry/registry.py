@@ -12,7 +12,8 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -20,11 +21,17 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine, select
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 from sqlalchemy.orm import Session
 
 from tocsin.errors import DeclarationError, StateError
-from tocsin.gateway.failures import BadRequest, Conflict, NotFound
+from tocsin.gateway.failures import BadRequest, Conflict, NotFound, Unavailable
 from tocsin.gateway.registry.identity import SCOPES, Identity, Quotas, Tenant
 from tocsin.gateway.registry.models import KeyRow, TenantRow
 from tocsin.gateway.statements import EVERY
@@ -72,6 +79,8 @@ class Registry:
             ) from failure
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, Identity | None]] = {}
+        #: grows with every change, so that what was read before one is not remembered after it
+        self._age = 0
         if OPERATOR not in {tenant.name for tenant in self.tenants()}:
             self.create_tenant(Tenant(OPERATOR, {EVERY: ""}))
 
@@ -80,12 +89,12 @@ class Registry:
 
     def tenants(self) -> list[Tenant]:
         """All tenants, by name."""
-        with Session(self._engine) as session:
+        with self._session() as session:
             return [_tenant(row) for row in session.scalars(select(TenantRow).order_by(TenantRow.name))]
 
     def tenant(self, name: str) -> Tenant:
         """One tenant. Raises NotFound."""
-        with Session(self._engine) as session:
+        with self._session() as session:
             row = session.get(TenantRow, name)
             if row is None:
                 raise NotFound(f"there is no tenant {name!r}")
@@ -99,14 +108,14 @@ class Registry:
             name=tenant.name, grants=tenant.grants, quotas=asdict(tenant.quotas), created=datetime.now(UTC)
         )
         try:
-            with Session(self._engine) as session, session.begin():
+            with self._session() as session, session.begin():
                 session.add(row)
         except IntegrityError:
             raise Conflict(f"there is a tenant {tenant.name!r} already") from None
 
     def change_tenant(self, tenant: Tenant) -> None:
         """Give a tenant other grants and quotas. Raises NotFound."""
-        with Session(self._engine) as session, session.begin():
+        with self._session() as session, session.begin():
             row = session.get(TenantRow, tenant.name)
             if row is None:
                 raise NotFound(f"there is no tenant {tenant.name!r}")
@@ -129,7 +138,7 @@ class Registry:
             created=datetime.now(UTC),
             revoked=None,
         )
-        with Session(self._engine) as session, session.begin():
+        with self._session() as session, session.begin():
             session.add(row)
             info = _info(row)
         return info, f"tocsin_{public}_{secret}"
@@ -137,21 +146,27 @@ class Registry:
     def keys(self, tenant: str) -> list[KeyInfo]:
         """The keys of a tenant, the oldest first."""
         query = select(KeyRow).where(KeyRow.tenant == tenant).order_by(KeyRow.created, KeyRow.id)
-        with Session(self._engine) as session:
+        with self._session() as session:
             return [_info(row) for row in session.scalars(query)]
 
     def has_keys(self) -> bool:
-        with Session(self._engine) as session:
+        with self._session() as session:
             return session.scalars(select(KeyRow.id).limit(1)).first() is not None
 
     def revoke(self, tenant: str, key: str) -> None:
-        """End a key of a tenant, at once in this process. Raises NotFound."""
-        with Session(self._engine) as session, session.begin():
+        """End a key of a tenant, or for the operator of any, at once in this process. Raises NotFound."""
+        with self._session() as session, session.begin():
             row = session.get(KeyRow, key)
-            if row is None or row.tenant != tenant:
+            if row is None or tenant not in (row.tenant, OPERATOR):
                 raise NotFound(f"there is no key {key!r}")
             row.revoked = row.revoked or datetime.now(UTC)
         self._forget()
+
+    def standing(self, keys: Iterable[str]) -> set[str]:
+        """Those of some keys that have not been revoked."""
+        query = select(KeyRow.id).where(KeyRow.id.in_(list(keys)), KeyRow.revoked.is_(None))
+        with self._session() as session:
+            return set(session.scalars(query))
 
     def remembered(self, text: str) -> Identity | None:
         """Whose key this is, if that was asked lately; it does not touch the database."""
@@ -161,19 +176,21 @@ class Registry:
 
     def identify(self, text: str) -> Identity | None:
         """Whose key this is, or None. Constant time where it counts."""
+        age = self._age
         found = self._identify(text)
         if found is not None:
             with self._lock:
                 if len(self._known) > 10_000:
                     self._known.clear()
-                self._known[_digest(text)] = time.monotonic() + REMEMBERED, found
+                if age == self._age:
+                    self._known[_digest(text)] = time.monotonic() + REMEMBERED, found
         return found
 
     def _identify(self, text: str) -> Identity | None:
         match = _KEY.fullmatch(text)
         if match is None:
             return None
-        with Session(self._engine) as session:
+        with self._session() as session:
             row = session.get(KeyRow, match[1])
             digest = row.digest if row is not None else "0" * 64
             if not hmac.compare_digest(digest, _digest(match[2])) or row is None or row.revoked is not None:
@@ -184,7 +201,19 @@ class Registry:
 
     def _forget(self) -> None:
         with self._lock:
+            self._age += 1
             self._known.clear()
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        """A session. Raises Unavailable if the database does not answer."""
+        try:
+            with Session(self._engine) as session:
+                yield session
+        except IntegrityError:
+            raise
+        except DBAPIError as failure:
+            raise Unavailable("the registry's database does not answer", retry_after=1.0) from failure
 
 
 def _digest(secret: str) -> str:

@@ -1,14 +1,16 @@
 """Matching: the engine's index, the paper's tree and its competitors, on its workloads and on plain boxes.
 
-A rival joins by one entry in `RIVALS`.
+A rival joins by one entry in `RIVALS`. `python -m benchmarks.matching` takes workloads by number and rivals
+by name: all at once take some minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,7 +43,8 @@ from tocsin.indexes.shared.names import Names
 RESULTS = Path(__file__).parent / "results" / "matching.jsonl"
 OWN = "engine"
 STAR = "BE*-Tree"
-#: The same with the paper's leaves, order of attributes and bounds.
+#: The same with the paper's bounds; and with its leaves and its order of attributes, too.
+LOOSE = "BE*-Tree, printed bounds"
 PAPER = "BE*-Tree, as printed"
 COUNTING = "counting"
 K_INDEX = "k-index"
@@ -105,6 +108,7 @@ class Rival:
 RIVALS: dict[str, Rival] = {
     OWN: Rival(AccessIndex, BATCH),
     STAR: Rival(BEStarTree, 256),
+    LOOSE: Rival(partial(BEStarTree, is_capped=False), 256),
     PAPER: Rival(partial(BEStarTree, leaf=5, first="popular", is_capped=False), 256),
     "BE-Tree": Rival(BETree, 256),
     COUNTING: Rival(CountingIndex, 128),
@@ -148,16 +152,19 @@ class Measure:
         }
 
 
-def main(quick: bool) -> None:
-    """Measure, print a table, and add to the results."""
+def main(quick: bool, numbers: Sequence[int] = (), rivals: Sequence[str] = ()) -> None:
+    """Measure, print a table, and add to the results; without numbers and rivals, everything."""
     console = Console(width=130)
     surroundings = machine.describe() | {"quick": quick}
     console.print(surroundings)
     _warm_up()
     RESULTS.parent.mkdir(exist_ok=True)
-    for workload in _workloads(quick):
+    plan = list(_plan(quick).items())
+    for number in numbers or range(len(plan)):
+        name, make = plan[number]
+        workload = make(name)
         scan_before = machine.numpy_scan_ms()
-        measures = _measure(workload, 3 if quick else 7)
+        measures = _measure(workload, 5 if quick else 7, rivals or tuple(RIVALS))
         around = {"numpy_scan_ms_before": scan_before, "numpy_scan_ms_after": machine.numpy_scan_ms()}
         console.print(_table(measures), around)
         for line in _ratios(measures):
@@ -168,31 +175,38 @@ def main(quick: bool) -> None:
     console.print(f"written: {RESULTS.name}")
 
 
-def _workloads(quick: bool) -> list[Workload]:
+def _plan(quick: bool) -> dict[str, Callable[[str], Workload]]:
+    """Workloads by name, each made when its turn comes."""
     count = 100_000 if quick else 1_000_000
-    made = []
-    for name, knobs in {
-        "planted, uniform": Knobs(count),
-        "planted, Zipf": Knobs(count, is_zipf=True),
-        "planted, uniform, wide clusters": Knobs(count, cluster_size=100_000),
-    }.items():
-        workload = planted(knobs)
+    return {
+        "planted, uniform": partial(_planted, Knobs(count)),
+        "planted, Zipf": partial(_planted, Knobs(count, is_zipf=True)),
         # Posting lists grow with the logarithm of the different bounds, and these are millions here.
-        without = (COUNTING, K_INDEX) if knobs.cluster_size > 100 else ()
-        made.append(Workload(name, workload.subscriptions, workload.events(BATCH), without=without))
-    for name, width in {"boxes, narrow": 0.02, "boxes, wide": 0.2}.items():
-        made.append(Workload(name, boxes(100_000, 10, width), points(BATCH, 10), (None,)))
-    return made
+        "planted, uniform, wide clusters": partial(
+            _planted, Knobs(count, cluster_size=100_000), without=(COUNTING, K_INDEX)
+        ),
+        "boxes, narrow": partial(_boxes, 0.02),
+        "boxes, wide": partial(_boxes, 0.2),
+    }
 
 
-def _measure(workload: Workload, repeats: int) -> list[Measure]:
-    """Every rival in turn, `repeats` times; their answers are the same."""
+def _planted(knobs: Knobs, name: str, without: tuple[str, ...] = ()) -> Workload:
+    workload = planted(knobs)
+    return Workload(name, workload.subscriptions, workload.events(BATCH), without=without)
+
+
+def _boxes(width: float, name: str) -> Workload:
+    return Workload(name, boxes(100_000, 10, width), points(BATCH, 10), (None,))
+
+
+def _measure(workload: Workload, repeats: int, rivals: Sequence[str]) -> list[Measure]:
+    """These rivals in turn, `repeats` times; their answers are the same."""
     count = len(workload.subscriptions.counts)
     slots, ids = np.arange(count, dtype=np.int32), _ids(count)
     measures: list[Measure] = []
     built: dict[str, MatchIndex] = {}
     for name, rival in RIVALS.items():
-        if name in workload.without:
+        if name in workload.without or name not in rivals:
             continue
         gc.collect()
         built[name] = rival.make()
@@ -244,11 +258,11 @@ def _warm_up() -> None:
     """Compile, or load, everything that is timed."""
     workload = planted(Knobs(5000, profiles=20))
     small = Workload("warm-up", workload.subscriptions, workload.events(20))
-    _measure(small, 1)
+    _measure(small, 1, tuple(RIVALS))
 
 
 def _table(measures: list[Measure]) -> Table:
-    own = next(one for one in measures if one.rival == OWN)
+    own = next((one for one in measures if one.rival == OWN), measures[0])
     table = Table(title=f"{own.workload}: {own.subscriptions:,} subscriptions, batches of {BATCH:,}")
     columns = (
         "rival",
@@ -287,9 +301,11 @@ def _ratios(measures: list[Measure]) -> list[str]:
         ((OWN, None), (COUNTING, None)),
         ((OWN, 1), (OWN, None)),
         ((OWN, 1), (STAR, 1)),
+        ((OWN, 1), (LOOSE, 1)),
         ((OWN, 1), (PAPER, 1)),
         ((STAR, None), (COUNTING, None)),
         ((STAR, 1), (STAR, None)),
+        ((LOOSE, 1), (LOOSE, None)),
         ((PAPER, 1), (PAPER, None)),
     ]
     return [
@@ -323,3 +339,20 @@ def footprint(thing: object) -> int:
         elif hasattr(item, "__dict__") and not isinstance(item, type):
             waiting.extend(vars(item).values())
     return total
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.matching", description=__doc__)
+    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="workloads to take")
+    parser.add_argument("--rival", action="append", choices=RIVALS, help="a rival to take; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--list", action="store_true", help="number the workloads and stop")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options = _arguments()
+    if options.list:
+        print("\n".join(f"{number}: {name}" for number, name in enumerate(_plan(options.quick))))
+    else:
+        main(options.quick, options.numbers, options.rival or ())

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints
-from tocsin.indexes.matching.access_kernels import N_RUNS, match_events
+from tocsin.indexes.matching.access_kernels import DONE, FULL, match_events
 from tocsin.indexes.matching.access_layout_kernels import BLOCK
 from tocsin.indexes.matching.access_parts import Part, build_parts
 from tocsin.indexes.matching.access_report_kernels import offer_matches, report_heaps
-from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, SCORES, IdOrder, Matches
+from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, joined, parameters_of
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.orders import told
+from tocsin.indexes.matching.orders import empty_desk, told
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
 from tocsin.indexes.matching.scan import MatchScan
@@ -62,6 +62,7 @@ class AccessIndex:
         self._top = 0
         #: rows that the next report starts with, by what the last one needed
         self._rows = capacity
+        self._desk_rows = capacity
 
     def __len__(self) -> int:
         return len(self._tail_slots) + sum(part.n_alive for part in self._parts)
@@ -226,14 +227,21 @@ class AccessIndex:
 
     def _all(self, events: Events, ids: IdOrder) -> ChangeSet:
         found = self._found_in_tail(events, ids)
-        nothing = empty_best(0, 0)
+        nothing, desk = empty_best(0, 0), empty_desk(self._desk_rows, events.n_events, self._top)
         for part in self._parts:
             found.progress[EVENT] = 0
             columns, visits = part.translate(events), part.visits(events, VISITS)
-            while not match_events(
-                part.columns, columns, 0, events.n_events, self._kind, visits, nothing, ids, found
-            ):
-                found = grown_report(found, len(found.step) + BLOCK)
+            while True:
+                status = match_events(
+                    part.columns, columns, 0, events.n_events, self._kind, visits, nothing, ids, desk, found
+                )
+                if status == DONE:
+                    break
+                if status == FULL:
+                    found = grown_report(found, len(found.step) + int(desk.found.progress[N_ROWS]))
+                else:
+                    self._desk_rows = 2 * self._desk_rows + BLOCK
+                    desk = empty_desk(self._desk_rows, events.n_events, self._top)
         self._rows = max(self._capacity, int(1.25 * found.progress[N_ROWS]))
         return told(found, events.n_events, self._top)
 
@@ -252,7 +260,7 @@ class AccessIndex:
         tail = self._scan_tail(events, top, ids)
         parts = [(part.columns, part.translate(events), part.visits(events, VISITS)) for part in self._parts]
         step = max(1, HEAP_PLACES // top)
-        best = empty_best(min(step, events.n_events), top)
+        best, desk = empty_best(min(step, events.n_events), top), empty_desk(0, 0, 1)
         out = empty_report(0)
         for begin in range(0, events.n_events, step):
             end = min(begin + step, events.n_events)
@@ -261,7 +269,7 @@ class AccessIndex:
             offer_matches(tail.step[cut], tail.subscription[cut], tail.score[cut], begin, best, ids)
             for columns, known, visits in parts:
                 out.progress[EVENT] = begin
-                match_events(columns, known, begin, end, self._kind, visits, best, ids, out)
+                match_events(columns, known, begin, end, self._kind, visits, best, ids, desk, out)
             out = grown_report(out, int(best.size[: end - begin].sum()))
             report_heaps(best, begin, end, ids, out)
         n_rows = int(out.progress[N_ROWS])

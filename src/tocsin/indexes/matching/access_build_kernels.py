@@ -6,19 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
-    BELOW,
     BEYOND,
+    COLUMN_BITS,
+    GROUP,
     NEVER,
     SIEVE,
+    WORD_COLUMNS,
     Blocks,
     Bounds,
     RecordColumns,
+    Words,
     cell_of,
     high_of,
     key_of,
     low_of,
+    pack_cells,
     pack_predicate,
 )
 from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term
@@ -28,6 +32,25 @@ from tocsin.indexes.shared.names_kernels import Whole
 #: A key with fewer records of a block than this has no column, which would take 2 bytes for each record of
 #: the block, and shares a bit of the sieve.
 FEW = 16
+
+
+#: Keys alike are told apart by where ranges begin, in so many shares; a record has so many traits at most.
+TRAITS = 4
+MOST_TRAITS = 64
+#: A record is of a family that has at least one of so many of its traits.
+KINDRED = 2
+#: Families of an access key, at most; how many traits of a record each has is counted in so many bits.
+FAMILIES = 16
+#: Records that ask for so many different keys, or less, are one family.
+FEW_KEYS = 16
+#: Smaller families share blocks, which would be half empty.
+SMALL = 128
+SHARE_BITS = 4
+SHARE_MASK = (1 << SHARE_BITS) - 1
+#: Of the hash table: an odd number without a pattern.
+MULTIPLIER = 0x9E3779B97F4A7C15
+#: Two numbers of bounds in one word.
+HALF = 32
 
 
 class Survey(NamedTuple):
@@ -56,8 +79,9 @@ def group_bounds(predicates: Records, out_first: Longs, out_low: Floats, out_hig
         out_first[key] += out_first[key - 1]
     for predicate in range(predicates.shape[0]):
         key = predicates[predicate]["key"]
-        out_low[out_first[key]] = predicates[predicate]["low"]
-        out_high[out_first[key]] = predicates[predicate]["high"]
+        # Both zeros have the same bits then.
+        out_low[out_first[key]] = predicates[predicate]["low"] + 0.0
+        out_high[out_first[key]] = predicates[predicate]["high"] + 0.0
         out_first[key] += 1
     # Each has moved to where the next one begins.
     for key in range(out_first.shape[0] - 1, 0, -1):
@@ -65,43 +89,78 @@ def group_bounds(predicates: Records, out_first: Longs, out_low: Floats, out_hig
     out_first[0] = 0
 
 
+class Table(NamedTuple):
+    """A hash table of the different bounds of one key, in the order in which they come up."""
+
+    #: int64 (a power of two,): a bound's bits; int32: its number, -1 where there is none
+    bits: Longs
+    number: Ints
+    #: int32 (bounds,): the place of each number in the table, and its code
+    place: Ints
+    code: Ints
+
+
+@kernel
+def number_bound(table: Table, bits: np.int64, n_bounds: Whole) -> Whole:
+    """The number of a bound; `n_bounds`, which it has from now on, if it is new."""
+    mask = np.uint64(table.bits.shape[0] - 1)
+    mixed = np.uint64(bits ^ (bits >> 32)) * np.uint64(MULTIPLIER)
+    place = (mixed ^ (mixed >> np.uint64(32))) & mask
+    while table.number[place] >= 0 and table.bits[place] != bits:
+        place = (place + np.uint64(1)) & mask
+    if table.number[place] < 0:
+        table.bits[place], table.number[place], table.place[n_bounds] = bits, n_bounds, place
+    return np.int64(table.number[place])
+
+
 @kernel
 def encode_predicates(
     low: Floats,
     high: Floats,
     key_first: Longs,
+    table: Table,
     bounds: Bounds,
-    scratch: Ints,
     out_code: Longs,
     out_crowd: Ints,
 ) -> None:
-    """Pack predicates, whose bounds come by key, and count how many others of its key each overlaps.
+    """Find the bounds of each key, pack predicates, and count how many others of its key each overlaps.
 
-    `scratch` is (2, more than the bounds of any key).
+    Predicates come by key. `table` is empty, and has room for the bounds of any key; `bounds.value` has room
+    for those of all. Cost: linear, and the different bounds of a key times their logarithm.
     """
-    value, n_low, n_high = bounds.value, scratch[0], scratch[1]
+    low_bits, high_bits = low.view(np.int64), high.view(np.int64)
+    n_low, n_high = np.empty_like(table.code), np.empty_like(table.code)
+    begin = np.int64(0)
     for key in range(key_first.shape[0] - 1):
-        begin, end = bounds.first[key], bounds.first[key + 1]
-        n_low[: end - begin + 1] = 0
-        n_high[: end - begin + 1] = 0
+        bounds.first[key] = begin
+        n_bounds = np.int64(0)
+        for place in range(key_first[key], key_first[key + 1]):
+            if low[place] <= high[place]:
+                # The numbers of both ends, until codes are known.
+                first = number_bound(table, low_bits[place], n_bounds)
+                n_bounds += np.int64(first == n_bounds)
+                last = number_bound(table, high_bits[place], n_bounds)
+                n_bounds += np.int64(last == n_bounds)
+                out_code[place] = (first << HALF) | last
+        values = bounds.value[begin : begin + n_bounds]
+        for number in range(n_bounds):
+            values[number] = table.bits[table.place[number : number + 1]].view(np.float64)[0]
+            table.number[table.place[number]] = -1
+        order = np.argsort(values)
+        values[:] = values[order]
+        for code in range(n_bounds):
+            table.code[order[code]] = code
+        n_low[: n_bounds + 1] = 0
+        n_high[: n_bounds + 1] = 0
         for place in range(key_first[key], key_first[key + 1]):
             low_code, high_code = np.int64(NEVER), np.int64(0)
             if low[place] <= high[place]:
-                # Both ends in one binary search: neither has to wait for what the other reads. Both are
-                # among the bounds.
-                least, most, length = low[place], high[place], np.uint64(end - begin)
-                first, last = np.uint64(begin), np.uint64(begin)
-                while length > 1:
-                    half = length >> np.uint64(1)
-                    # Arithmetic, not jumps that cannot be predicted.
-                    first += half * np.uint64(value[first + half - np.uint64(1)] < least)
-                    last += half * np.uint64(value[last + half - np.uint64(1)] < most)
-                    length -= half
-                low_code, high_code = np.int64(first) - begin, np.int64(last) - begin
+                low_code = np.int64(table.code[out_code[place] >> HALF])
+                high_code = np.int64(table.code[out_code[place] & ((1 << HALF) - 1)])
                 n_low[low_code] += 1
                 n_high[high_code + 1] += 1
             out_code[place] = pack_predicate(np.int64(key), low_code, high_code)
-        for code in range(1, end - begin + 1):
+        for code in range(1, n_bounds + 1):
             n_low[code] += n_low[code - 1]
             n_high[code] += n_high[code - 1]
         for place in range(key_first[key], key_first[key + 1]):
@@ -110,6 +169,8 @@ def encode_predicates(
             if low_of(packed) != NEVER:
                 crowd = np.int64(n_low[high_of(packed)]) - n_high[low_of(packed)]
             out_crowd[place] = crowd
+        begin += n_bounds
+    bounds.first[key_first.shape[0] - 1] = begin
 
 
 @kernel
@@ -136,6 +197,100 @@ def choose_access(
             if access < 0 or crowd[place] < least:
                 access, least = np.int64(predicate), np.int64(crowd[place])
         out_access[record] = access
+
+
+@kernel
+def trait_of(packed: Whole, bound_first: Longs) -> np.int64:
+    """A predicate's key, and in which share of the key's bounds its range begins."""
+    key = key_of(packed)
+    n_bounds = bound_first[key + 1] - bound_first[key]
+    return np.int64(TRAITS * key + min(TRAITS * low_of(packed) // max(n_bounds, 1), TRAITS - 1))
+
+
+@kernel
+def find_family(traits: Longs, n_traits: Whole, holders: Words, n_families: Whole) -> Whole:
+    """The family that has the most traits of a record, or `n_families` if none has enough of them."""
+    # The counts of all families in one word. So many traits are enough to tell.
+    n_traits = min(n_traits, SHARE_MASK)
+    shares = np.uint64(0)
+    for number in range(n_traits):
+        shares += holders[traits[number]]
+    family, most = np.int64(0), np.int64(-1)
+    for other in range(n_families):
+        shared = np.int64((shares >> np.uint64(SHARE_BITS * other)) & np.uint64(SHARE_MASK))
+        if shared > most:
+            family, most = np.int64(other), shared
+    is_enough = n_families > 0 and (KINDRED * most >= n_traits or n_families == FAMILIES)
+    return family if is_enough else n_families
+
+
+@kernel
+def sort_families(
+    first: Longs,
+    predicate: Longs,
+    bound_first: Longs,
+    key_record: Longs,
+    order: Ints,
+    holders: Words,
+    family_of: Bytes,
+    out_order: Ints,
+    out_first: Ints,
+) -> int:
+    """Bring records that ask for the same together, among those of an access key, which come in `order`.
+
+    A record is of the family that has the most of its traits, if these are enough, or else the first of a
+    new one; a family has the traits of all its records. Small families are put together. `key_record` says
+    where each access key begins in `order`. `holders` is (traits,), 0 at first: a count of 1 for each family
+    that has it. `family_of` is by place. Returns how many families there are; `out_first`: where each begins.
+    """
+    n_families, sizes, held = 0, np.zeros(FAMILIES, np.int64), np.empty(holders.shape[0], np.int32)
+    traits = np.empty(MOST_TRAITS, np.int64)
+    for access in range(key_record.shape[0] - 1):
+        begin, end, n_mine = key_record[access], key_record[access + 1], np.int64(0)
+        sizes[:] = 0
+        n_held = 0
+        for place in range(begin, end):
+            low, n_traits = first[order[place]], first[order[place] + 1] - first[order[place]]
+            n_traits = min(n_traits, traits.shape[0])
+            for number in range(n_traits):
+                traits[number] = trait_of(predicate[low + number], bound_first)
+            family = find_family(traits, n_traits, holders, n_mine)
+            n_mine = np.int64(max(n_mine, family + 1))
+            for number in range(n_traits):
+                if holders[traits[number]] == 0:
+                    held[n_held] = traits[number]
+                    n_held += 1
+                holders[traits[number]] |= np.uint64(1) << np.uint64(SHARE_BITS * family)
+            family_of[place] = family
+            sizes[family] += 1
+        n_keys = 0
+        for number in range(n_held):
+            trait = held[number]
+            is_first = True
+            for other in range(trait - trait % TRAITS, trait):
+                is_first &= holders[other] == 0
+            n_keys += int(is_first)
+        if n_keys <= FEW_KEYS:
+            # Columns are few as it is, and hulls are shorter without families.
+            family_of[begin:end] = 0
+            n_mine, sizes[0] = np.int64(min(end - begin, 1)), end - begin
+        to = begin
+        for is_small in (False, True):
+            is_begun = False
+            for family in range(n_mine):
+                if (sizes[family] < SMALL) != is_small:
+                    continue
+                if not is_begun or not is_small:
+                    out_first[n_families] = to
+                    n_families += 1
+                    is_begun = True
+                for place in range(begin, end):
+                    if family_of[place] == family:
+                        out_order[to] = order[place]
+                        to += 1
+        for number in range(n_held):
+            holders[held[number]] = np.uint64(0)
+    return n_families
 
 
 @kernel
@@ -201,7 +356,8 @@ def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
                         low = min(low, low_of(packed))
                         high = max(high, high_of(packed))
                 if is_possible:
-                    alive[block, record - blocks.record[block]] = 1
+                    place = record - blocks.record[block]
+                    alive[block, place // GROUP] |= np.uint64(1) << np.uint64(place % GROUP)
             blocks.low[block], blocks.high[block], blocks.reach[block] = low, high, reach
 
 
@@ -240,10 +396,11 @@ def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Surve
 
 @kernel
 def count_columns(blocks: Blocks, records: RecordColumns, survey: Survey) -> int:
-    """Lay out the columns and sieves of all blocks; how many sieves there are."""
-    n_columns, n_sieves = 0, 0
+    """Lay out the words of columns and the sieves of all blocks; how many sieves there are."""
+    n_words, n_sieves = 0, 0
     for block in range(blocks.low.shape[0]):
-        blocks.column[block] = n_columns
+        n_columns = 0
+        blocks.word[block] = n_words
         blocks.sieve[block] = -1
         n_keys = survey_block(records, blocks.record[block], blocks.record[block + 1], survey)
         for number in range(n_keys):
@@ -254,7 +411,8 @@ def count_columns(blocks: Blocks, records: RecordColumns, survey: Survey) -> int
                 blocks.sieve[block] = n_sieves
                 n_sieves += 1
             survey.n_records[key] = 0
-    blocks.column[blocks.low.shape[0]] = n_columns
+        n_words += (n_columns + WORD_COLUMNS - 1) // WORD_COLUMNS
+    blocks.word[blocks.low.shape[0]] = n_words
     return n_sieves
 
 
@@ -265,7 +423,7 @@ def write_columns(blocks: Blocks, block: int, n_keys: int, survey: Survey) -> No
         key = survey.keys[number]
         survey.column[key] = -1
         if survey.n_records[key] >= FEW:
-            place = blocks.column[block] + number
+            place = WORD_COLUMNS * blocks.word[block] + number
             span, shift = np.int64(survey.high[key]) - survey.low[key], 0
             while (span >> shift) + 2 > BEYOND:
                 shift += 1
@@ -289,8 +447,6 @@ def fill_columns(blocks: Blocks, records: RecordColumns, survey: Survey, first_t
         begin, end = blocks.record[block], blocks.record[block + 1]
         n_keys = survey_block(records, begin, end, survey)
         write_columns(blocks, block, n_keys, survey)
-        cells[blocks.column[block] : blocks.column[block + 1], 0] = BELOW
-        cells[blocks.column[block] : blocks.column[block + 1], 1] = BEYOND
         for record in range(begin, end):
             place = np.int64(record - begin)
             is_sure[record] = first_test.shape[0] == 0 or first_test[record] == first_test[record + 1]
@@ -307,6 +463,7 @@ def fill_columns(blocks: Blocks, records: RecordColumns, survey: Survey, first_t
                     continue
                 column = columns[column_of[key]]
                 base, shift = np.int64(column["low"]), np.int64(column["shift"])
-                cells[column_of[key], 0, place] = cell_of(low, base, shift)
-                cells[column_of[key], 1, place] = cell_of(high_of(packed), base, shift)
+                pair = pack_cells(cell_of(low, base, shift), cell_of(high_of(packed), base, shift))
+                word, share = divmod(np.int64(column_of[key]), WORD_COLUMNS)
+                cells[word, place] |= pair << np.uint64(COLUMN_BITS * share)
                 is_sure[record] &= shift == 0

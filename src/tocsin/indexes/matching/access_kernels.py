@@ -11,39 +11,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints, Longs
+from tocsin.indexes.contract import Longs
 from tocsin.indexes.matching.access_layout_kernels import (
-    ALWAYS,
     BLOCK,
+    CELL_GUARDS,
+    COLUMN_BITS,
+    GROUP,
     GUARDS,
     KEY_SHIFT,
     LACKING,
-    LANES,
-    SIEVE,
+    WORD_COLUMNS,
     AccessColumns,
-    Bounds,
     Tests,
     Visits,
     cell_of,
     high_of,
     key_of,
     low_of,
-    pack_value,
+    pack_cells,
 )
+from tocsin.indexes.matching.access_report_kernels import Desk, sort_chunk
+from tocsin.indexes.matching.access_visit_kernels import cut_chunks, find_visits, order_visits
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
-    KINDS,
     N_ROWS,
+    N_RUNS,
     PRODUCT,
     TEXT,
     Best,
     EventColumns,
     IdOrder,
     Matches,
+    Records,
     Value,
     add_term,
-    count_at_most,
-    count_below,
     offer_match,
     passes_test,
     read_prefix,
@@ -51,101 +52,19 @@ from tocsin.indexes.matching.common_kernels import (
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
-#: Places in `Matches.progress`: the first visit of the events in hand that is not yet done; runs written.
-VISIT = 1
-N_RUNS = 3
-#: Scores are rounded in another order than their bounds: this much more is always enough.
-ROUNDING = 1.0 + 1e-9
-#: Records whose bytes are gathered in one word of bits, and the factor that does so for eight of them.
-WORD = 64
-BYTE = 8
-GATHER = 0x0102040810204080
+#: Place in `Matches.progress`: the first chunk of the events in hand that is not yet done.
+CHUNK_IN_HAND = 1
+#: What `match_events` answers: all is done, or the desk or the report is too full.
+DONE = 0
+DESK_FULL = 1
+FULL = 2
+#: Words of cells that are compared together.
+WORDS = 4
 #: Every second bit, every second pair, every second four; and a one in every byte.
 ODD_BITS = 0x5555555555555555
 ODD_PAIRS = 0x3333333333333333
 ODD_FOURS = 0x0F0F0F0F0F0F0F0F
 ONES = 0x0101010101010101
-
-
-@lean_kernel
-def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, visits: Visits) -> None:
-    """Write the codes of an event's values, and what bounds its weights."""
-    value = bounds.value
-    number = visits.first_value[event]
-    greatest, is_even, is_bounding, present = 1.0, True, True, np.uint32(0)
-    for entry in range(events.offsets[event], events.offsets[event + 1]):
-        known, of = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
-        low, high = events.low[entry], events.high[entry]
-        if known < 0 or not low <= high:
-            continue
-        key = KINDS * known + of
-        begin, end = bounds.first[key], bounds.first[key + 1]
-        if begin == end:
-            continue
-        if of == TEXT:
-            low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
-            high = low
-        first = count_below(value, begin, end, low)
-        # A value equals one bound at most; a range may hold any number of them.
-        last = first if begin + first < end and value[begin + first] == low else first - 1
-        if low < high:
-            last = count_at_most(value, begin, end, high) - 1
-        visits.value_key[number], visits.value_entry[number] = key, entry
-        visits.value_code[number] = pack_value(first, last)
-        number += 1
-        present |= np.uint32(1) << np.uint32(key % SIEVE)
-        weight = events.weight[entry]
-        is_even &= weight == 1.0
-        greatest = max(greatest, weight * ROUNDING) if weight >= 0.0 else np.inf
-        # A product takes in a weight once for each predicate: how often is not known here.
-        is_bounding &= kind != PRODUCT or weight <= 1.0
-    visits.first_value[event + 1] = number
-    visits.greatest[event] = 1.0 if is_even else (greatest if is_bounding else np.inf)
-    visits.is_even[event] = is_even
-    visits.absent[event] = ~present
-
-
-@lean_kernel
-def find_visits(
-    part: AccessColumns, events: EventColumns, begin: Whole, end: int, kind: int, visits: Visits
-) -> tuple[Whole, Whole]:
-    """The blocks whose hulls events meet, from event `begin` on, as many as there is room for.
-
-    Returns the event after the last, and how many visits there are.
-    """
-    first, place, n_blocks = part.blocks.first, part.blocks.place, part.blocks.low.shape[0]
-    block_low, block_high = part.blocks.low, part.blocks.high
-    found_event, found_place = visits.found[0], visits.found[1]
-    n_visits, event = np.int64(0), begin
-    while event < end and n_visits + n_blocks < found_event.shape[0]:
-        encode_event(part.bounds, events, event, kind, visits)
-        for block in range(first[ALWAYS], first[ALWAYS + 1]):
-            found_event[n_visits], found_place[n_visits] = event, place[block]
-            n_visits += 1
-        for number in range(visits.first_value[event], visits.first_value[event + 1]):
-            key = visits.value_key[number]
-            low, high = high_of(visits.value_code[number]), low_of(visits.value_code[number])
-            for block in range(first[key], first[key + 1]):
-                found_event[n_visits], found_place[n_visits] = event, place[block]
-                n_visits += np.int64((low <= block_high[block]) & (block_low[block] <= high))
-        event += 1
-    return event, n_visits
-
-
-@lean_kernel
-def order_visits(by_reach: Ints, n_visits: Whole, visits: Visits) -> None:
-    """Order visits by block, the greatest reach first, and those of a block by event."""
-    first, found, events, blocks = visits.first, visits.found, visits.event, visits.block
-    first[:] = 0
-    for visit in range(n_visits):
-        first[found[1, visit] + 1] += 1
-    for place in range(1, first.shape[0]):
-        first[place] += first[place - 1]
-    for visit in range(n_visits):
-        place = found[1, visit]
-        events[first[place]] = found[0, visit]
-        blocks[first[place]] = by_reach[place]
-        first[place] += 1
 
 
 @lean_kernel
@@ -155,6 +74,18 @@ def count_bits(word: np.uint64) -> np.uint64:
     word = (word & np.uint64(ODD_PAIRS)) + ((word >> np.uint64(2)) & np.uint64(ODD_PAIRS))
     word = (word + (word >> np.uint64(4))) & np.uint64(ODD_FOURS)
     return (word * np.uint64(ONES)) >> np.uint64(56)
+
+
+@lean_kernel
+def cells_of(columns: Records, word: np.uint32, laid: Longs) -> np.uint64:
+    """The cells of the event laid out, of the columns of a word."""
+    cells = np.uint64(CELL_GUARDS)
+    for share in range(np.uint32(WORD_COLUMNS)):
+        column = columns[np.uint32(WORD_COLUMNS) * word + share]
+        base, shift, code = np.int64(column["low"]), np.int64(column["shift"]), laid[np.uint32(column["key"])]
+        pair = pack_cells(cell_of(low_of(code), base, shift), cell_of(high_of(code), base, shift))
+        cells |= pair << np.uint64(COLUMN_BITS * share)
+    return cells
 
 
 @lean_kernel
@@ -189,12 +120,13 @@ def make_visits(
 ) -> Whole:
     """Look into blocks: matches go into `out`, or into heaps. Returns the first visit that found no room.
 
-    The matches of a visit are a *run*: `out.step` has the event of each run, `out.rank` its first row.
+    The matches of a visit are a *run*: `out.step` has the event of each run, as a place in its chunk, and
+    `out.rank` its first row.
     """
     # One nest of loops over local names: functions in it, and columns looked up in it, would cost more than
     # what they do. Unsigned indexes: a signed one may be negative, which costs a check at each use.
     blocks, records, tests = part.blocks, part.records, part.tests
-    columns, cells, alive, first_column = blocks.columns, blocks.cells, blocks.alive, blocks.column
+    columns, cells, alive = blocks.columns, blocks.cells, blocks.alive
     block_reach, block_sieve, sieves, record_of = blocks.reach, blocks.sieve, blocks.sieves, blocks.record
     first, predicate, weight, slots = records.first, records.predicate, records.weight, records.slot
     scores, reach, sure, is_tested = records.score, records.reach, records.is_sure, tests.first.shape[0] > 0
@@ -203,7 +135,7 @@ def make_visits(
     visit_event, visit_block, even, bounding = visits.event, visits.block, visits.is_even, visits.greatest
     out_slot, out_score, best_size, best_score = out.subscription, out.score, best.size, best.score
     top, one, nothing, absences = best.slot.shape[1], np.uint64(1), np.uint64(0), visits.absent
-    is_met, words = visits.is_met, visits.is_met.view(np.uint64)
+    met, words = visits.met, blocks.word
     row, n_runs = np.uint64(out.progress[N_ROWS]), out.progress[N_RUNS]
     most_rows = np.uint64(out.step.shape[0])
     for visit in range(begin, end):
@@ -213,48 +145,53 @@ def make_visits(
         event, block = np.int64(visit_event[visit]), np.uint32(visit_block[visit])
         heap, greatest, worst, first_row = event - first_event, bounding[event], -np.inf, row
         base_record = np.uint64(record_of[block])
-        count = np.uint64(record_of[block + np.uint32(1)]) - base_record
-        count = (count + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
+        n_groups = np.uint64(record_of[block + np.uint32(1)]) - base_record
+        n_groups = (n_groups + np.uint64(GROUP - 1)) // np.uint64(GROUP)
         if top > 0 and best_size[heap] == top:
             worst = best_score[heap, 0]
             if block_reach[block] * greatest < worst:
                 continue
-            while reach[base_record + count - np.uint64(LANES)] * greatest < worst:
-                count -= np.uint64(LANES)
+            while reach[base_record + np.uint64(GROUP) * (n_groups - one)] * greatest < worst:
+                n_groups -= one
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number
-        # First the cells of the block.
-        for place in range(count):
-            is_met[place] = alive[block, place]
-        some = np.uint8(1)
-        for number in range(np.uint32(first_column[block]), np.uint32(first_column[block + np.uint32(1)])):
-            column = columns[number]
-            base, shift = np.int64(column["low"]), np.int64(column["shift"])
-            code = laid[np.uint32(column["key"])]
-            low, high = cell_of(high_of(code), base, shift), cell_of(low_of(code), base, shift)
-            some = np.uint8(0)
-            for place in range(count):
-                # Bytes throughout, so that this becomes a vector loop.
-                is_above, is_below = cells[number, 0, place] <= high, low <= cells[number, 1, place]
-                met = np.uint8(is_met[place] & np.uint8(is_above) & np.uint8(is_below))
-                is_met[place] = met
-                some = np.uint8(some | met)
-            if some == 0:
-                break
-        if block_sieve[block] >= 0 and some != 0:
+        # First the cells of the block, a few words of them at a time.
+        for group in range(n_groups):
+            met[group] = alive[block, group]
+        some, word, last = one, np.uint32(words[block]), np.uint32(words[block + np.uint32(1)])
+        while word < last and some != nothing:
+            second, third = (
+                min(np.uint32(word + 1), np.uint32(last - 1)),
+                min(np.uint32(word + 2), np.uint32(last - 1)),
+            )
+            fourth = min(np.uint32(word + 3), np.uint32(last - 1))
+            value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
+            value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
+            some = nothing
+            for group in range(n_groups):
+                left = nothing
+                for bit in range(np.uint64(GROUP)):
+                    place = np.uint64(GROUP) * group + bit
+                    guards = (value - cells[word, place]) & (value2 - cells[second, place])
+                    guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
+                    is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
+                    left |= np.uint64(is_met) << bit
+                met[group] &= left
+                some |= met[group]
+            word = np.uint32(word + WORDS)
+        if block_sieve[block] >= 0 and some != nothing:
             sieve, absent = np.uint32(block_sieve[block]), absences[event]
-            for place in range(count):
-                is_met[place] &= (sieves[sieve, place] & absent) == 0
-        # Then what they leave, a word of bits at a time.
+            for group in range(n_groups):
+                left = nothing
+                for bit in range(np.uint64(GROUP)):
+                    is_met = (sieves[sieve, np.uint64(GROUP) * group + bit] & absent) == 0
+                    left |= np.uint64(is_met) << bit
+                met[group] &= left
+        # Then what they leave.
         is_even = even[event]
-        for origin in range(nothing, count if some != 0 else nothing, np.uint64(WORD)):
-            left = nothing
-            for share in range(np.uint64(BYTE)):
-                gathered = (words[origin // np.uint64(BYTE) + share] * np.uint64(GATHER)) >> np.uint64(56)
-                left |= gathered << (np.uint64(BYTE) * share)
-            if origin + np.uint64(LANES) == count:
-                left &= (one << np.uint64(LANES)) - one
+        for group in range(n_groups if some != nothing else nothing):
+            left, origin = met[group], np.uint64(GROUP) * group
             while left != nothing:
                 lone = left & (~left + one)
                 left ^= lone
@@ -287,7 +224,7 @@ def make_visits(
                     offer_match(best, heap, np.int64(slots[record]), score, ids)
                     worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
         if row > first_row:
-            out.step[n_runs], out.rank[n_runs] = event, first_row
+            out.step[n_runs], out.rank[n_runs] = visits.local[event], first_row
             n_runs += 1
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING
@@ -305,21 +242,37 @@ def match_events(
     visits: Visits,
     best: Best,
     ids: IdOrder,
+    desk: Desk,
     out: Matches,
-) -> bool:
-    """All matches of some events, or their best into `best`, which has a heap for each from `begin` on.
+) -> int:
+    """All matches of some events, a run by slot for each; or their best into `best`, a heap for each.
 
-    `kind` is SUM … PRODUCT: how weights make a score.
-
-    False: `out` is too full, grow it and call again.
+    `kind` is SUM … PRODUCT: how weights make a score. Heaps are those of events from `begin` on.
+    DESK_FULL, FULL: grow the desk or `out`, and call again.
     """
+    found = desk.found
     while out.progress[EVENT] < end:
-        until, n_visits = find_visits(part, events, out.progress[EVENT], end, kind, visits)
-        order_visits(part.blocks.by_reach, n_visits, visits)
-        first = out.progress[VISIT]
-        out.progress[VISIT] = make_visits(part, events, visits, first, n_visits, best, begin, kind, ids, out)
-        if out.progress[VISIT] < n_visits:
-            return False
+        first = out.progress[EVENT]
+        until, n_visits = find_visits(part, events, first, end, kind, visits)
+        n_chunks = cut_chunks(first, until, visits)
+        order_visits(part.blocks.by_reach, n_visits, n_chunks, visits)
+        while out.progress[CHUNK_IN_HAND] < n_chunks:
+            chunk = out.progress[CHUNK_IN_HAND]
+            last = visits.chunk_visit[chunk + 1]
+            found.progress[:] = 0
+            if (
+                make_visits(
+                    part, events, visits, visits.chunk_visit[chunk], last, best, begin, kind, ids, found
+                )
+                < last
+            ):
+                return DESK_FULL
+            if out.progress[N_ROWS] + found.progress[N_ROWS] > out.step.shape[0]:
+                return FULL
+            if found.progress[N_ROWS] > 0:
+                here, behind = visits.chunk_event[chunk], visits.chunk_event[chunk + 1]
+                sort_chunk(desk, visits.ordered, here, behind, out)
+            out.progress[CHUNK_IN_HAND] += 1
         out.progress[EVENT] = until
-        out.progress[VISIT] = 0
-    return True
+        out.progress[CHUNK_IN_HAND] = 0
+    return DONE

@@ -14,9 +14,9 @@ from tocsin.indexes.shared.names_kernels import Whole
 
 Words: TypeAlias = NDArray[np.uint64]
 
-#: Records of a block, and how many of them a vector of bytes holds: cells are compared as many at a time.
+#: Records of a block, and those of a group, which have a word of bits.
 BLOCK = 256
-LANES = 32
+GROUP = 64
 #: The key that every event has: where a conjunction without predicates is found.
 ALWAYS = 0
 #: A code is a bound's place among those of its key. A packed predicate has, from the highest bit on, its
@@ -37,7 +37,14 @@ LACKING = (MASK << HIGH_SHIFT) | MASK
 SIEVE = 32
 #: The cells of records that do not ask for a column's key: from below the first cell to beyond the last.
 BELOW = 0
-BEYOND = 255
+BEYOND = 127
+#: A cell has a byte of a word, below a guard bit: subtracting the cells of a record from those of an event,
+#: eight at a time, leaves all guard bits if and only if none of the record's is greater.
+CELL_BITS = 8
+CELL_GUARDS = 0x8080808080808080
+#: Columns of a word: of each, the first cell that satisfies a record, and how far the last is from BEYOND.
+WORD_COLUMNS = 4
+COLUMN_BITS = 2 * CELL_BITS
 
 #: A column of a block: a key that many of its records ask for; the least of the codes that they ask for; how
 #: many of a code's bits a cell leaves out.
@@ -68,16 +75,16 @@ class Blocks(NamedTuple):
     place: Ints
     #: int32 (blocks + 1,): its first record
     record: Ints
-    #: int32 (blocks + 1,): its first column
-    column: Ints
+    #: int32 (blocks + 1,): its first word of cells
+    word: Ints
     #: int32 (blocks,): its sieve, -1 where it needs none
     sieve: Ints
-    #: uint8 (blocks, BLOCK): 1 for each record that is there and can be satisfied
-    alive: Bytes
-    #: COLUMN
+    #: uint64 (blocks, BLOCK / GROUP): a bit for each record that is there and can be satisfied
+    alive: Words
+    #: COLUMN (WORD_COLUMNS * words,): the columns of each word; those that a block does not need ask nothing
     columns: Records
-    #: uint8 (columns, 2, BLOCK): the first and the last cell that satisfies each record
-    cells: Bytes
+    #: uint64 (words, BLOCK): the cells of each record, 0 in columns that it does not ask for
+    cells: Words
     #: uint32 (sieves, BLOCK): a bit for each share of the keys without a column that a record asks for
     sieves: NDArray[np.uint32]
 
@@ -139,15 +146,25 @@ class Visits(NamedTuple):
     is_even: NDArray[np.bool_]
     #: uint32 (events,): a bit for each share of a sieve that the event has no key of
     absent: NDArray[np.uint32]
-    #: int32 (2, visits): event, and number of the block by reach, as they are found
-    found: Ints
-    #: int32 (visits,): event and block of each, the blocks of the greatest reach first
+    #: int32 (events,): a block that it visits, mostly the same for events alike; and how many it visits
+    nearest: Ints
+    n_visits: Ints
+    #: int32 (events,): the events, those that visit the same blocks together
+    ordered: Ints
+    #: int32 (events,): its chunk of these, and its place there
+    chunk: Ints
+    local: Ints
+    #: int64 (events + 1,): where each chunk begins in `ordered`, and among the visits
+    chunk_event: Longs
+    chunk_visit: Longs
+    #: int32 (visits,): event and block of each visit; and where they are brought into another order
     event: Ints
     block: Ints
-    #: int64 (blocks + 1,): where the visits of each block begin, by reach
-    first: Longs
-    #: uint8 (BLOCK,): 1 for each record of the block visited that may match
-    is_met: Bytes
+    spare: Ints
+    #: int64 (blocks + 2,): where the visits of each block, or the events that it is nearest to, begin
+    counts: Longs
+    #: uint64 (BLOCK / GROUP,): a bit for each record of the block visited that may match
+    met: Words
     #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
     laid_code: Longs
     laid_value: Longs
@@ -184,6 +201,12 @@ def high_of(packed: Whole) -> np.int64:
 
 
 @kernel
-def cell_of(code: Whole, base: Whole, shift: Whole) -> np.uint8:
+def cell_of(code: Whole, base: Whole, shift: Whole) -> np.uint64:
     """The cell of a code in a column: from 1 on, BELOW before the first and at most BEYOND."""
-    return np.uint8(min(max(1 + ((code - base) >> shift), BELOW), BEYOND))
+    return np.uint64(min(max(1 + ((code - base) >> shift), BELOW), BEYOND))
+
+
+@kernel
+def pack_cells(first: np.uint64, last: np.uint64) -> np.uint64:
+    """The cells of one column: no greater than those of an event that meets the cells from first to last."""
+    return np.uint64(first | ((np.uint64(BEYOND) - last) << np.uint64(CELL_BITS)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_build_kernels import (
+    TRAITS,
     Survey,
+    Table,
     bound_blocks,
     choose_access,
     count_columns,
@@ -16,6 +18,7 @@ from tocsin.indexes.matching.access_build_kernels import (
     move_predicates,
     place_records,
     score_records,
+    sort_families,
 )
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
@@ -24,6 +27,8 @@ from tocsin.indexes.matching.access_layout_kernels import (
     BLOCK,
     CODE_BITS,
     COLUMN,
+    COLUMN_BITS,
+    GROUP,
     HIGH_SHIFT,
     KEY_BITS,
     KEY_SHIFT,
@@ -31,6 +36,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     MASK,
     NEVER,
     SIEVE,
+    WORD_COLUMNS,
     AccessColumns,
     Blocks,
     Bounds,
@@ -38,6 +44,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     Tests,
     Visits,
     cell_of,
+    pack_cells,
 )
 from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
@@ -74,11 +81,18 @@ class Part:
             greatest=np.empty(events.n_events),
             is_even=np.empty(events.n_events, np.bool_),
             absent=np.empty(events.n_events, np.uint32),
-            found=np.empty((2, room + n_blocks + 1), np.int32),
-            event=np.empty(room + n_blocks, np.int32),
-            block=np.empty(room + n_blocks, np.int32),
-            first=np.empty(n_blocks + 1, np.int64),
-            is_met=np.empty(BLOCK, np.uint8),
+            nearest=np.empty(events.n_events, np.int32),
+            n_visits=np.empty(events.n_events, np.int32),
+            ordered=np.empty(events.n_events, np.int32),
+            chunk=np.empty(events.n_events, np.int32),
+            local=np.empty(events.n_events, np.int32),
+            chunk_event=np.empty(events.n_events + 1, np.int64),
+            chunk_visit=np.empty(events.n_events + 1, np.int64),
+            event=np.empty(room + n_blocks + 1, np.int32),
+            block=np.empty(room + n_blocks + 1, np.int32),
+            spare=np.empty((2, room + n_blocks + 1), np.int32),
+            counts=np.empty(n_blocks + 2, np.int64),
+            met=np.empty(BLOCK // GROUP, np.uint64),
             laid_code=np.full(self.n_keys, LACKING, np.int64),
             laid_value=np.zeros(self.n_keys, np.int64),
         )
@@ -88,7 +102,8 @@ class Part:
         blocks = self.columns.blocks
         self.columns.records.slot[records] = -1
         block = np.searchsorted(blocks.record, records, side="right") - 1
-        blocks.alive[block, records - blocks.record[block]] = 0
+        group, bit = np.divmod(records - blocks.record[block], GROUP)
+        np.bitwise_and.at(blocks.alive, (block, group), ~(np.uint64(1) << bit.astype(np.uint64)))
         self.n_alive -= len(records)
 
     def translate(self, events: Events) -> EventColumns:
@@ -146,13 +161,15 @@ class Part:
         assert 0 < end - begin <= BLOCK
         assert (np.diff(records.reach[begin:end]) <= 0).all()
         assert blocks.reach[block] == records.reach[begin]
-        first, last = blocks.column[block], blocks.column[block + 1]
-        columns = {int(blocks.columns[number]["key"]): int(number) for number in range(first, last)}
+        first, last = (WORD_COLUMNS * int(word) for word in blocks.word[block : block + 2])
+        columns = {int(blocks.columns[number]["key"]): number for number in range(first, last)}
+        # The key that columns have which a block does not need.
+        columns.pop(ALWAYS, None)
         for place, record in enumerate(range(begin, end)):
             packed = records.predicate[records.first[record] : records.first[record + 1]]
             keys, lows = packed >> KEY_SHIFT, NEVER - (packed & MASK)
             highs = ((packed >> HIGH_SHIFT) & MASK) - 1
-            is_alive = bool(blocks.alive[block, place])
+            is_alive = bool(int(blocks.alive[block, place // GROUP]) >> place % GROUP & 1)
             if (lows == NEVER).any() or records.slot[record] < 0:
                 assert not is_alive
                 continue
@@ -166,7 +183,7 @@ class Part:
                     block, columns.get(asked), asked, place, int(lows[number]), int(highs[number])
                 )
             for asked in columns.keys() - first_of.keys():
-                assert blocks.cells[columns[asked], :, place].tolist() == [BELOW, BEYOND]
+                assert self._cells(columns[asked], place) == 0
 
     def _check_cells(self, block: int, column: int | None, key: int, place: int, low: int, high: int) -> None:
         """The cells of one record in one key."""
@@ -177,10 +194,15 @@ class Part:
             assert not is_sure
             return
         base, shift = (int(blocks.columns[column][name]) for name in ("low", "shift"))
-        cells = [int(cell_of(code, base, shift)) for code in (low, high)]
-        assert blocks.cells[column, :, place].tolist() == cells
-        assert BELOW < cells[0] <= cells[1] < BEYOND
+        first, last = (cell_of(code, base, shift) for code in (low, high))
+        assert self._cells(column, place) == pack_cells(np.uint64(first), np.uint64(last))
+        assert BELOW < first <= last < BEYOND
         assert shift == 0 or not is_sure
+
+    def _cells(self, column: int, place: int) -> int:
+        """The cells of one record in one column, packed."""
+        word, share = divmod(column, WORD_COLUMNS)
+        return int(self.columns.blocks.cells[word, place]) >> COLUMN_BITS * share & ((1 << COLUMN_BITS) - 1)
 
 
 def build_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
@@ -203,7 +225,7 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
     score_records(first, weight, kind, score, reach)
     if np.array_equal(score, reach):
         reach = score
-    key_block, block_record, block_of = _assign_blocks(predicate, access, n_keys)
+    key_block, block_record, block_of = _assign_blocks(predicate, access, first, bounds.first)
     source = np.empty(len(slots), np.int32)
     place_records(np.argsort(-reach, kind="stable"), block_of, block_record[:-1].astype(np.int64), source)
     moved_score = score[source]
@@ -227,38 +249,34 @@ def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Lon
     count = len(given.predicates)
     key_first, low, high = np.empty(n_keys + 1, np.int64), np.empty(count), np.empty(count)
     group_bounds(given.predicates, key_first, low, high)
-    values = [
-        _different(low[begin:end], high[begin:end])
-        for begin, end in zip(key_first[:-1].tolist(), key_first[1:].tolist(), strict=True)
-    ]
-    bounds = Bounds(np.zeros(n_keys + 1, np.int64), np.concatenate(values))
-    np.cumsum([len(one) for one in values], out=bounds.first[1:])
-    scratch = np.zeros((2, int(np.diff(bounds.first).max()) + 2), np.int32)
+    most = int(np.diff(key_first).max())
+    room = 1 << (4 * most).bit_length()
+    table = Table(
+        bits=np.empty(room, np.int64),
+        number=np.full(room, -1, np.int32),
+        place=np.empty(2 * most + 1, np.int32),
+        code=np.empty(2 * most + 1, np.int32),
+    )
+    bounds = Bounds(np.empty(n_keys + 1, np.int64), np.empty(2 * count))
     code, crowd = np.empty(count, np.int64), np.empty(count, np.int32)
-    encode_predicates(low, high, key_first, bounds, scratch, code, crowd)
+    with np.errstate(over="ignore"):
+        encode_predicates(low, high, key_first, table, bounds, code, crowd)
+    bounds = bounds._replace(value=bounds.value[: bounds.first[-1]].copy())
     predicate, access = np.empty(count, np.int64), np.empty(len(given.counts), np.int32)
     choose_access(given.predicates, first, key_first, code, crowd, predicate, access)
     return bounds, predicate, access
 
 
-def _different(low: Floats, high: Floats) -> Floats:
-    """The different numbers among the bounds, in order."""
-    if len(low) == 0:
-        return low
-    bounds: Floats = np.concatenate([low, high])
-    bounds.sort()
-    bounds = bounds[: len(bounds) - np.count_nonzero(np.isnan(bounds))]
-    is_new = np.ones(len(bounds), np.bool_)
-    is_new[1:] = bounds[1:] != bounds[:-1]
-    return bounds[is_new]
-
-
-def _assign_blocks(predicate: Longs, access: Ints, n_keys: int) -> tuple[Ints, Ints, Ints]:
+def _assign_blocks(
+    predicate: Longs, access: Ints, first: Longs, bound_first: Longs
+) -> tuple[Ints, Ints, Ints]:
     """First block of each key, first record of each block, and the block of each conjunction.
 
     Those of a key are ordered by how long their ranges are, to a factor of two, and by where these begin, so
-    that the hulls of blocks are short.
+    that the hulls of blocks are short; and those that ask for the same keys are in the same blocks, so that
+    these need few columns.
     """
+    n_keys = len(bound_first) - 1
     if len(predicate) == 0:
         predicate = np.zeros(1, np.int64)
     packed = predicate[access]
@@ -269,17 +287,30 @@ def _assign_blocks(predicate: Longs, access: Ints, n_keys: int) -> tuple[Ints, I
         np.where(is_free, 0, (packed >> HIGH_SHIFT) & MASK),
     )
     length = np.frexp(np.maximum(high - low, 0).astype(np.float64))[1]
-    order = np.argsort((((key << 6) | length) << CODE_BITS) | low, kind="stable")
-    n_records = np.bincount(key, minlength=n_keys)
-    n_blocks = -(-n_records // BLOCK)
-    key_block = np.zeros(n_keys + 1, np.int32)
-    np.cumsum(n_blocks, out=key_block[1:])
-    in_key = np.arange(len(order)) - starts_of(n_records)[key[order]]
+    order = np.argsort((((key << 6) | length) << CODE_BITS) | low, kind="stable").astype(np.int32)
+    key_record = np.append(starts_of(np.bincount(key, minlength=n_keys)), len(order))
+    ordered, family_first = np.empty_like(order), np.empty(len(order) + 1, np.int32)
+    holders, family_of = np.zeros(TRAITS * n_keys, np.uint64), np.empty(len(order), np.uint8)
+    n_families = sort_families(
+        first, predicate, bound_first, key_record, order, holders, family_of, ordered, family_first
+    )
+    family_first[n_families] = len(order)
+    block_record = _cut_evenly(family_first[: n_families + 1])
+    key_block = np.searchsorted(block_record, key_record).astype(np.int32)
     block_of = np.empty(len(order), np.int32)
-    block_of[order] = key_block[key[order]] + in_key // BLOCK
-    block_record = np.zeros(key_block[-1] + 1, np.int32)
-    np.cumsum(np.bincount(block_of, minlength=key_block[-1]), out=block_record[1:])
+    block_of[ordered] = np.repeat(np.arange(len(block_record) - 1), np.diff(block_record))
     return key_block, block_record, block_of
+
+
+def _cut_evenly(first: Ints) -> Ints:
+    """Where blocks begin, and the last ends: runs that begin at `first` are cut into as few as possible."""
+    sizes = np.diff(first)
+    n_blocks = -(-sizes // BLOCK)
+    number = np.arange(n_blocks.sum()) - np.repeat(starts_of(n_blocks), n_blocks)
+    begin = np.repeat(first[:-1], n_blocks) + number * np.repeat(sizes, n_blocks) // np.repeat(
+        n_blocks, n_blocks
+    )
+    return np.append(begin, first[-1]).astype(np.int32)
 
 
 def _order_tests(given: Conjunctions, first: Longs, source: Ints) -> Tests:
@@ -306,11 +337,11 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
         by_reach=np.zeros(n_blocks, np.int32),
         place=np.zeros(n_blocks, np.int32),
         record=block_record,
-        column=np.zeros(n_blocks + 1, np.int32),
+        word=np.zeros(n_blocks + 1, np.int32),
         sieve=np.full(n_blocks, -1, np.int32),
-        alive=np.zeros((n_blocks, BLOCK), np.uint8),
+        alive=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
         columns=np.zeros(0, COLUMN),
-        cells=np.zeros((0, 2, BLOCK), np.uint8),
+        cells=np.zeros((0, BLOCK), np.uint64),
         sieves=np.zeros((0, BLOCK), np.uint32),
     )
 
@@ -322,10 +353,10 @@ def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: i
     blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
     survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))
     n_sieves = count_columns(blocks, records, survey)
-    n_columns = int(blocks.column[-1])
+    n_words = int(blocks.word[-1])
     blocks = blocks._replace(
-        columns=np.zeros(n_columns, COLUMN),
-        cells=np.empty((n_columns, 2, BLOCK), np.uint8),
+        columns=np.zeros(WORD_COLUMNS * n_words, COLUMN),
+        cells=np.zeros((n_words, BLOCK), np.uint64),
         sieves=np.zeros((n_sieves, BLOCK), np.uint32),
     )
     fill_columns(blocks, records, survey, tests.first)

@@ -18,6 +18,7 @@ from tocsin.indexes.matching.betree_grow_kernels import (
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALL,
     BIGGEST,
+    DEPTH,
     IS_RIGID,
     LEAF,
     LONGEST,
@@ -128,14 +129,10 @@ def remove_expressions(
         if node < 0:
             continue
         state, leaf = tree.state, tree.settings[LEAF]
-        if not has_room(
-            tree,
-            scratch,
-            np.int64(0),
-            2 * (state[BIGGEST] + leaf),
-            np.int64(0),
-            8 * (state[LONGEST] * (leaf + 1) + 4),
-        ):
+        # Each bucket on the way up may be merged into the next one, which may then need more room.
+        path = state[DEPTH] + 1
+        items, entries = path * (4 * leaf + 2), 8 * path * (state[LONGEST] * (leaf + 1) + 4)
+        if not has_room(tree, scratch, np.int64(0), 2 * state[BIGGEST] + items, np.int64(0), entries):
             return FULL, number
         place = np.int64(tree.place[slot])
         start, count = np.int64(tree.items[place]["start"]), np.int64(tree.items[place]["count"])

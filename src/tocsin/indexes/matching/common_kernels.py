@@ -46,6 +46,7 @@ SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
 EVENT = 0
 BLOCK_IN_HAND = 1
 N_ROWS = 2
+N_RUNS = 3
 
 # Records, not a column a field: what passes the filters is read as a whole and from anywhere, so that a
 # row in one place costs one miss of the cache where five columns cost five.
@@ -113,7 +114,7 @@ class Matches(NamedTuple):
     score: Floats
     #: int32: written where the best are asked for
     rank: Ints
-    #: int64 (4,): first event not yet done, first block not yet done of it, rows written; one place is free.
+    #: int64 (4,): first event not yet done, first block not yet done of it, rows and runs written.
     progress: Longs
 
 

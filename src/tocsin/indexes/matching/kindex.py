@@ -12,10 +12,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.matching.access_build_kernels import group_bounds
 from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder, Records
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, parameters_of, runs_of
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.kindex_kernels import Counter, Postings, match_postings, post_expressions
+from tocsin.indexes.matching.kindex_kernels import (
+    NEVER,
+    Counter,
+    Postings,
+    match_postings,
+    post_expressions,
+    score_expressions,
+    survey_expressions,
+)
 from tocsin.indexes.matching.orders import told
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
@@ -127,12 +136,8 @@ class CountingIndex:
         held = columns.slots[slots]
         used = columns.predicates[runs_of(held["start"], held["count"])]
         n_keys = self._store.n_keys
-        key, value = np.tile(used["key"], 2), np.concatenate([used["low"], used["high"]])
-        order = np.lexsort((value, key))
-        key, value = key[order], value[order]
-        is_new = np.ones(len(key), np.bool_)
-        is_new[1:] = (key[1:] != key[:-1]) | (value[1:] != value[:-1])
-        n_bounds = np.bincount(key[is_new], minlength=n_keys)
+        values = _different_bounds(used, n_keys)
+        n_bounds = np.array([len(one) for one in values])
         bound_first, segment_first = np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1, np.int64)
         np.cumsum(n_bounds, out=bound_first[1:])
         np.cumsum(np.where(n_bounds > 0, 2 * (2 * n_bounds + 1), 0), out=segment_first[1:])
@@ -140,8 +145,10 @@ class CountingIndex:
         postings = Postings(
             slot=slots.astype(np.int32),
             size=size.astype(np.uint8),
+            is_plain=np.empty(len(slots), np.bool_),
+            score=np.empty(len(slots)),
             bound_first=bound_first,
-            bound=value[is_new],
+            bound=np.concatenate(values),
             segment_first=segment_first,
             first=np.zeros(segment_first[-1] + 1, np.int64),
             number=np.zeros(0, np.int32),
@@ -150,6 +157,7 @@ class CountingIndex:
         )
         lengths = np.zeros(segment_first[-1], np.int64)
         with np.errstate(all="ignore"):
+            score_expressions(columns.slots, columns.predicates, postings, self._score)
             post_expressions(columns.slots, columns.predicates, postings, True, lengths)
             np.cumsum(lengths, out=postings.first[1:])
             postings = postings._replace(number=np.empty(postings.first[-1], np.int32))
@@ -161,27 +169,13 @@ class CountingIndex:
 
         Those of a size are by first key and where its range begins: alike ones are counted in one place.
         """
-        columns = self._store.columns
-        held = columns.slots[slots]
-        used = columns.predicates[runs_of(held["start"], held["count"])]
-        owner = np.repeat(np.arange(len(slots)), held["count"])
-        pairs = np.unique(owner.astype(np.int64) * self._store.n_keys + used["key"])
-        size = np.bincount(pairs // self._store.n_keys, minlength=len(slots)).astype(np.int32)
+        columns, count = self._store.columns, len(slots)
+        size, least, low = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count)
+        survey_expressions(columns.slots, columns.predicates, slots, size, least, low)
         size[size > MOST_KEYS] = 0
-        is_never = np.bincount(owner, np.isnan(used["low"]), minlength=len(slots)) > 0
-        least, low = self._first_ranges(used, owner, len(slots))
         order = np.lexsort((low, least, size))
-        order = order[~is_never[order]]
+        order = order[size[order] != NEVER]
         return slots[order], size[order]
-
-    def _first_ranges(self, used: Records, owner: Longs, count: int) -> tuple[Ints, Floats]:
-        """The least key of each expression, and where the range of its first predicate on that begins."""
-        least, low = np.full(count, self._store.n_keys, np.int32), np.zeros(count)
-        np.minimum.at(least, owner, used["key"])
-        first = np.flatnonzero(used["key"] == least[owner])[::-1]
-        # The last write stays: backwards, that is the first predicate.
-        low[owner[first]] = used["low"][first]
-        return least, low
 
     def _counter(self, postings: Postings) -> Counter:
         n_keys, count = self._store.n_keys, len(postings.slot)
@@ -197,9 +191,8 @@ class CountingIndex:
             here=np.empty(n_lists, np.int64),
             end=np.empty(n_lists, np.int64),
             most=np.empty(n_lists),
-            # One more: a candidate is written before it is known to be one.
-            found=np.empty(count + 1, np.int32),
-            found_most=np.empty(count + 1),
+            found=np.empty(count, np.int32),
+            found_most=np.empty(count),
         )
 
 
@@ -211,3 +204,16 @@ class KIndex(CountingIndex):
 
     is_joining = True
     name = "k-index"
+
+
+def _different_bounds(predicates: Records, n_keys: int) -> list[Floats]:
+    """The different bounds of each key, in order. Cost: n log n."""
+    first, low, high = np.empty(n_keys + 1, np.int64), np.empty(len(predicates)), np.empty(len(predicates))
+    group_bounds(predicates, first, low, high)
+    found = []
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        bounds = np.sort(np.concatenate([low[begin:end], high[begin:end]]))
+        is_new = np.ones(len(bounds), np.bool_)
+        is_new[1:] = bounds[1:] != bounds[:-1]
+        found.append(bounds[is_new])
+    return found

@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
     N_ROWS,
+    N_RUNS,
     PRODUCT,
     SUM,
     TEXT,
@@ -37,8 +39,8 @@ from tocsin.indexes.matching.scan_kernels import MatchColumns
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
-#: Place in `Matches.progress`: runs written.
-N_RUNS = 3
+#: In place of the size of an expression that no event can satisfy.
+NEVER = -1
 #: Scores are rounded in another order than their bounds: this much more is always enough.
 ROUNDING = 1.0 + 1e-9
 
@@ -49,6 +51,10 @@ class Postings(NamedTuple):
     #: int32 and uint8 (expressions,): the slot; the different keys that it asks for
     slot: Ints
     size: Bytes
+    #: bool (expressions,): that all its keys hold is all that it asks for
+    is_plain: NDArray[np.bool_]
+    #: float64 (expressions,): its score where all weights of an event are 1
+    score: Floats
     #: float64 (keys + 1,) and float64: where the bounds of each key begin, and the bounds
     bound_first: Longs
     bound: Floats
@@ -96,6 +102,28 @@ def cells_of(bounds: Floats, begin: Whole, end: Whole, low: float, high: float) 
 
 
 @kernel
+def survey_expressions(
+    slots: Records, predicates: Records, chosen: Longs, out_size: Ints, out_least: Ints, out_low: Floats
+) -> None:
+    """How many different keys each chosen slot asks for, or NEVER; its least key, and where its range begins.
+
+    Where several predicates are on that key, it is the range of the first.
+    """
+    for number in range(chosen.shape[0]):
+        start, count = np.int64(slots[chosen[number]]["start"]), np.int64(slots[chosen[number]]["count"])
+        size, least, low, is_never = 0, np.int64(-1), 0.0, False
+        for place in range(start, start + count):
+            key, is_first = np.int64(predicates[place]["key"]), True
+            for before in range(start, place):
+                is_first &= predicates[before]["key"] != key
+            size += int(is_first)
+            is_never |= np.isnan(predicates[place]["low"])
+            if least < 0 or key < least:
+                least, low = key, predicates[place]["low"]
+        out_size[number], out_least[number], out_low[number] = NEVER if is_never else size, least, low
+
+
+@kernel
 def post_expressions(
     slots: Records, predicates: Records, postings: Postings, is_counting: bool, out_next: Longs
 ) -> None:
@@ -136,9 +164,23 @@ def post_expressions(
 
 
 @kernel
-def lay_out_event(events: EventColumns, event: Whole, counter: Counter) -> tuple[int, bool, bool]:
-    """Write an event's values by key: how many, whether no weight is negative, and no value a range."""
-    n_keys, is_bounded, is_point = 0, True, True
+def score_expressions(slots: Records, predicates: Records, postings: Postings, kind: Whole) -> None:
+    """Find out which expressions are plain, and their scores."""
+    for number in range(postings.slot.shape[0]):
+        slot = slots[postings.slot[number]]
+        start, count = np.int64(slot["start"]), np.int64(slot["count"])
+        is_plain = count > 0 and postings.size[number] == count
+        score = 1.0 if kind == PRODUCT else 0.0
+        for place in range(start, start + count):
+            is_plain &= predicates[place]["test"] < 0
+            score = add_term(score, predicates[place]["weight"], place - start, kind)
+        postings.is_plain[number], postings.score[number] = is_plain, score
+
+
+@kernel
+def lay_out_event(events: EventColumns, event: Whole, counter: Counter) -> tuple[int, bool, bool, bool]:
+    """Write an event by key: how many there are; is no weight negative, is each 1, is no value a range."""
+    n_keys, is_bounded, is_even, is_point = 0, True, True, True
     for entry in range(events.offsets[event], events.offsets[event + 1]):
         known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
         low, high = events.low[entry], events.high[entry]
@@ -151,10 +193,11 @@ def lay_out_event(events: EventColumns, event: Whole, counter: Counter) -> tuple
         counter.low[key], counter.high[key] = low, high
         counter.weight[key], counter.entry[key] = events.weight[entry], entry
         is_bounded &= events.weight[entry] >= 0.0
+        is_even &= events.weight[entry] == 1.0
         is_point &= low == high
         counter.keys[n_keys] = key
         n_keys += 1
-    return n_keys, is_bounded, is_point
+    return n_keys, is_bounded, is_even, is_point
 
 
 @kernel
@@ -164,22 +207,35 @@ def confirm_candidates(
     events: EventColumns,
     counter: Counter,
     n_found: int,
+    is_even: bool,
     kind: Whole,
     best: Best,
     ids: IdOrder,
     out: Matches,
 ) -> None:
-    """Hold candidates against their predicates; matches go into the heap, or into the next rows."""
+    """Hold candidates against their predicates; matches go into the heap, or into the next rows.
+
+    A plain one is a match, and where all weights are 1, its score is known.
+    """
     slots, predicates, found, slot_of = columns.slots, columns.predicates, counter.found, postings.slot
-    lows, highs, weights = counter.low, counter.high, counter.weight
+    lows, highs, weights, scores, is_plain = (
+        counter.low,
+        counter.high,
+        counter.weight,
+        postings.score,
+        postings.is_plain,
+    )
     top, row, out_slot, out_score = best.slot.shape[1], out.progress[N_ROWS], out.subscription, out.score
     for place in range(n_found):
         if top > 0 and best.size[0] == top and counter.found_most[place] < best.score[0, 0]:
             continue
-        slot = np.int64(slot_of[found[place]])
-        start, is_match = np.int64(slots[slot]["start"]), True
-        score = 1.0 if kind == PRODUCT else 0.0
-        for number in range(np.int64(slots[slot]["count"])):
+        slot, is_match = np.int64(slot_of[found[place]]), True
+        start, count = np.int64(0), np.int64(0)
+        score = scores[found[place]]
+        if not (is_even and is_plain[found[place]]):
+            start, count = np.int64(slots[slot]["start"]), np.int64(slots[slot]["count"])
+            score = 1.0 if kind == PRODUCT else 0.0
+        for number in range(count):
             predicate = predicates[start + number]
             key = np.int64(predicate["key"])
             low, high = lows[key], highs[key]
@@ -208,10 +264,12 @@ def count_event(postings: Postings, counter: Counter, n_keys: int, is_point: boo
 
     Returns how many there are, `n_found` of them from before.
     """
-    left, last, size, found = counter.n_left, counter.last, postings.size, counter.found
-    lists, number_of = postings.first, postings.number
-    for expression in range(left.shape[0]):
-        left[expression] = size[expression]
+    left, last, found = counter.n_left, counter.last, counter.found
+    lists, number_of, size_first = postings.first, postings.number, postings.size_first
+    # Those of a size are together: nothing has to be read for it.
+    for size in range(size_first.shape[0] - 1):
+        for expression in range(np.uint64(size_first[size]), np.uint64(size_first[size + 1])):
+            left[expression] = size
     if not is_point:
         last[:] = -1
     for place in range(n_keys):
@@ -233,9 +291,9 @@ def count_event(postings: Postings, counter: Counter, n_keys: int, is_point: boo
                     # Down to nothing: what an expression needs is not looked up for every key.
                     rest = np.uint8(left[number] - np.uint8(1))
                     left[number] = rest
-                    # Always written, kept if it counts.
-                    found[n_found] = number
-                    n_found += int(rest == 0)
+                    if rest == 0:
+                        found[n_found] = number
+                        n_found += 1
             begin_at, end_at = begin_at // 2, end_at // 2
     return int(n_found)
 
@@ -351,7 +409,7 @@ def match_postings(
         event, first_row = out.progress[EVENT], out.progress[N_ROWS]
         if first_row + max(top, 1) > out.step.shape[0]:
             return False
-        n_keys, is_bounded, is_point = lay_out_event(events, event, counter)
+        n_keys, is_bounded, is_even, is_point = lay_out_event(events, event, counter)
         counter.found[:n_always] = np.arange(n_always)
         counter.found_most[:n_always] = np.inf
         n_found = int(n_always)
@@ -364,7 +422,7 @@ def match_postings(
             counter.found_most[:n_found] = np.inf
         is_done = top > 0 or first_row + n_found <= out.step.shape[0]
         if is_done:
-            confirm_candidates(postings, columns, events, counter, n_found, kind, best, ids, out)
+            confirm_candidates(postings, columns, events, counter, n_found, is_even, kind, best, ids, out)
         for place in range(n_keys):
             counter.low[counter.keys[place]] = counter.high[counter.keys[place]] = np.nan
         if not is_done:

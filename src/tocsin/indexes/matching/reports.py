@@ -11,11 +11,13 @@ from tocsin.indexes.shared.columns import grown
 
 def empty_report(rows: int) -> Matches:
     """Room for `rows` matches, none of them written yet."""
+    # Together: the system gives larger pages to larger arrays, and new pages are a good part of the cost.
+    step, subscription, rank = np.empty((3, rows), np.int32)
     return Matches(
-        step=np.empty(rows, np.int32),
-        subscription=np.empty(rows, np.int32),
+        step=step,
+        subscription=subscription,
         score=np.empty(rows, np.float64),
-        rank=np.empty(rows, np.int32),
+        rank=rank,
         progress=np.zeros(4, np.int64),
     )
 
@@ -48,7 +50,8 @@ def changes_of(step: Ints, subscription: Ints, score: Floats, rank: Ints | None)
         subscription=subscription,
         op=np.full(len(step), MATCH, np.int8),
         row=step,
-        other=np.full(len(step), -1, np.int32),
+        # Nobody reads it here: one number stands for all.
+        other=np.broadcast_to(np.int32(-1), len(step)),
         score=score,
         rank=np.zeros(len(step), np.int32) if rank is None else rank,
     )

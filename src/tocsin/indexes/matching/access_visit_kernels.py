@@ -1,0 +1,163 @@
+"""Kernels of the access index: which events look into which blocks of a part, and in what order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.indexes.contract import Ints
+from tocsin.indexes.matching.access_layout_kernels import (
+    ALWAYS,
+    SIEVE,
+    AccessColumns,
+    Bounds,
+    Visits,
+    high_of,
+    low_of,
+    pack_value,
+)
+from tocsin.indexes.matching.common_kernels import (
+    KINDS,
+    PRODUCT,
+    TEXT,
+    EventColumns,
+    count_at_most,
+    count_below,
+    read_prefix,
+)
+from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.names_kernels import Whole
+
+#: Scores are rounded in another order than their bounds: this much more is always enough.
+ROUNDING = 1.0 + 1e-9
+#: Visits of a chunk: what is found on them should stay in the cache until it is sorted.
+CHUNK = 1 << 11
+#: A factor that brings blocks into another order, and the bits of a place in that.
+SHUFFLE = 0x9E3779B1
+SHUFFLED = (1 << 32) - 1
+
+
+@lean_kernel
+def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, visits: Visits) -> None:
+    """Write the codes of an event's values, and what bounds its weights."""
+    value = bounds.value
+    number = visits.first_value[event]
+    greatest, is_even, is_bounding, present = 1.0, True, True, np.uint32(0)
+    for entry in range(events.offsets[event], events.offsets[event + 1]):
+        known, of = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
+        low, high = events.low[entry], events.high[entry]
+        if known < 0 or not low <= high:
+            continue
+        key = KINDS * known + of
+        begin, end = bounds.first[key], bounds.first[key + 1]
+        if begin == end:
+            continue
+        if of == TEXT:
+            low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
+            high = low
+        first = count_below(value, begin, end, low)
+        # A value equals one bound at most; a range may hold any number of them.
+        last = first if begin + first < end and value[begin + first] == low else first - 1
+        if low < high:
+            last = count_at_most(value, begin, end, high) - 1
+        visits.value_key[number], visits.value_entry[number] = key, entry
+        visits.value_code[number] = pack_value(first, last)
+        number += 1
+        present |= np.uint32(1) << np.uint32(key % SIEVE)
+        weight = events.weight[entry]
+        is_even &= weight == 1.0
+        greatest = max(greatest, weight * ROUNDING) if weight >= 0.0 else np.inf
+        # A product takes in a weight once for each predicate: how often is not known here.
+        is_bounding &= kind != PRODUCT or weight <= 1.0
+    visits.first_value[event + 1] = number
+    visits.greatest[event] = 1.0 if is_even else (greatest if is_bounding else np.inf)
+    visits.is_even[event] = is_even
+    visits.absent[event] = ~present
+
+
+@lean_kernel
+def find_visits(
+    part: AccessColumns, events: EventColumns, begin: Whole, end: int, kind: int, visits: Visits
+) -> tuple[Whole, Whole]:
+    """The blocks whose hulls events meet, from event `begin` on, as many as there is room for.
+
+    Returns the event after the last, and how many visits there are: their events, and their blocks by reach.
+    """
+    first, place, n_blocks = part.blocks.first, part.blocks.place, part.blocks.low.shape[0]
+    block_low, block_high = part.blocks.low, part.blocks.high
+    found_event, found_place = visits.event, visits.block
+    n_visits, event = np.int64(0), begin
+    while event < end and n_visits + n_blocks < found_event.shape[0]:
+        encode_event(part.bounds, events, event, kind, visits)
+        first_visit, nearest, least = n_visits, n_blocks, np.int64(SHUFFLED)
+        for block in range(first[ALWAYS], first[ALWAYS + 1]):
+            found_event[n_visits], found_place[n_visits] = event, place[block]
+            n_visits += 1
+        for number in range(visits.first_value[event], visits.first_value[event + 1]):
+            key = visits.value_key[number]
+            low, high = high_of(visits.value_code[number]), low_of(visits.value_code[number])
+            for block in range(first[key], first[key + 1]):
+                found_event[n_visits], found_place[n_visits] = event, place[block]
+                is_met = (low <= block_high[block]) & (block_low[block] <= high)
+                # Of the blocks in an order that says nothing: popular ones come first no more than others.
+                shuffled = np.int64((block * SHUFFLE) & SHUFFLED)
+                if is_met and shuffled < least:
+                    nearest, least = block, shuffled
+                n_visits += np.int64(is_met)
+        visits.nearest[event], visits.n_visits[event] = nearest, n_visits - first_visit
+        event += 1
+    return event, n_visits
+
+
+@lean_kernel
+def cut_chunks(begin: Whole, until: Whole, visits: Visits) -> Whole:
+    """Cut events into chunks of not too many visits, those that visit the same blocks together.
+
+    Returns how many chunks there are.
+    """
+    counts, nearest, ordered, n_visits = visits.counts, visits.nearest, visits.ordered, visits.n_visits
+    counts[:] = 0
+    for event in range(begin, until):
+        counts[nearest[event] + 1] += 1
+    for block in range(1, counts.shape[0]):
+        counts[block] += counts[block - 1]
+    for event in range(begin, until):
+        ordered[counts[nearest[event]]] = event
+        counts[nearest[event]] += 1
+    n_chunks, n_listed = np.int64(0), np.int64(0)
+    visits.chunk_event[0] = visits.chunk_visit[0] = 0
+    for place in range(until - begin):
+        event = ordered[place]
+        if n_listed > visits.chunk_visit[n_chunks] and (
+            n_listed + n_visits[event] > visits.chunk_visit[n_chunks] + CHUNK
+        ):
+            n_chunks += 1
+            visits.chunk_event[n_chunks], visits.chunk_visit[n_chunks] = place, n_listed
+        visits.chunk[event], visits.local[event] = n_chunks, place - visits.chunk_event[n_chunks]
+        n_listed += n_visits[event]
+    visits.chunk_event[n_chunks + 1], visits.chunk_visit[n_chunks + 1] = until - begin, n_listed
+    return n_chunks + 1
+
+
+@lean_kernel
+def order_visits(by_reach: Ints, n_visits: Whole, n_chunks: Whole, visits: Visits) -> None:
+    """Order visits by chunk, then by block, the greatest reach first, then by event."""
+    counts, events, places, chunk_of = visits.counts, visits.event, visits.block, visits.chunk
+    counts[:] = 0
+    for visit in range(n_visits):
+        counts[places[visit] + 1] += 1
+    for place in range(1, counts.shape[0]):
+        counts[place] += counts[place - 1]
+    by_event, by_block = visits.spare[0], visits.spare[1]
+    for visit in range(n_visits):
+        place = places[visit]
+        by_event[counts[place]], by_block[counts[place]] = events[visit], by_reach[place]
+        counts[place] += 1
+    here = visits.chunk_visit
+    for visit in range(n_visits):
+        chunk = chunk_of[by_event[visit]]
+        events[here[chunk]], places[here[chunk]] = by_event[visit], by_block[visit]
+        here[chunk] += 1
+    # Each has moved to where the next one begins.
+    for chunk in range(n_chunks, 0, -1):
+        here[chunk] = here[chunk - 1]
+    here[0] = 0

@@ -32,9 +32,12 @@ ATTEMPTS = 5
 #: Status and code of a connection that the gateway closes for good, by the code that it closes with.
 REFUSED = {4001: (401, "unauthorized"), 4003: (403, "forbidden")}
 
+#: The status of a request that no gateway has answered.
+UNREACHED = 0
+
 
 class GatewayFailure(Error):
-    """The gateway refuses: a status, a code for programs, and what it said."""
+    """The gateway refuses, or does not answer: a status, a code for programs, and what it said."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(str(error.get("message", "the gateway refuses")))
@@ -266,18 +269,19 @@ class AsyncClient:
         for left in reversed(range(ATTEMPTS)):
             try:
                 return await self._request(method, path, **given)
-            except httpx.TransportError:
-                if not left:
-                    raise
             except GatewayFailure as failure:
-                if not left or failure.status not in (429, 503):
+                if not left or failure.status not in (UNREACHED, 429, 503):
                     raise
             await asyncio.sleep(pause)
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(self, method: str, path: str, **given: Any) -> dict[str, Any]:
-        response = await self._http.request(method, path, **given)
+        try:
+            response = await self._http.request(method, path, **given)
+        except httpx.TransportError as failure:
+            said = {"code": "unreached", "message": f"no gateway answers at {self._http.base_url}: {failure}"}
+            raise GatewayFailure(UNREACHED, said) from failure
         if response.is_success:
             answer: dict[str, Any] = response.json() if response.content else {}
             return answer

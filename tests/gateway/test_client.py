@@ -70,6 +70,15 @@ def test_a_cursor_that_is_too_old_gets_a_new_snapshot(gateway: Gateway) -> None:
         client.unsubscribe(sid)
 
 
+def test_where_no_gateway_is_it_is_said() -> None:
+    with (
+        tocsin.Client("http://127.0.0.1:9", "tocsin_key") as client,
+        pytest.raises(GatewayFailure, match=r"no gateway answers at http://127\.0\.0\.1:9") as failure,
+    ):
+        client.create_table("stocks", key="symbol", columns={"symbol": "string"})
+    assert failure.value.code == "unreached"
+
+
 def test_an_answer_is_kept_by_rank() -> None:
     answer = Answer()
     answer.begin([{"op": "enter", "key": key, "rank": rank} for rank, key in ((2, "b"), (1, "a"), (3, "c"))])

@@ -7,7 +7,6 @@ import resource
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from benchmarks.gateway_parts.crowd import Subscriber, gather
 from benchmarks.gateway_parts.market import SQL, Market
@@ -34,7 +33,7 @@ async def publish(client: AsyncClient, rows: list[dict[str, Any]], batch: str) -
         try:
             await client.publish("quotes", rows, batch=batch)
             return
-        except (httpx.TransportError, GatewayFailure):
+        except GatewayFailure:
             await asyncio.sleep(0.1)
 
 

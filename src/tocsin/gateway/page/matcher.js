@@ -5,6 +5,9 @@ import { find, make } from "./elements.js";
 export class Matcher {
   constructor(client) {
     this.client = client;
+    this.streams = [];
+    this.example = find("event").value;
+    find("stream").onchange = () => this.suggest();
     find("try").onclick = () => this.attempt();
     find("event").addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -20,6 +23,17 @@ export class Matcher {
     find("stream").replaceChildren(...streams.map((source) => make("option", {}, source.name)));
     const sparse = streams.find((source) => !source.columns);
     find("stream").value = streams.some((source) => source.name === chosen) ? chosen : (sparse || streams[0])?.name;
+    this.streams = streams;
+    this.suggest();
+  }
+
+  /** An event of the chosen stream to start from, unless somebody has typed another. */
+  suggest() {
+    const columns = this.streams.find((source) => source.name === find("stream").value)?.columns;
+    if (!columns || find("event").value !== this.example) return;
+    const value = (type) => (/string/.test(type) ? "text" : /boolean/.test(type) ? true : 1);
+    const event = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, value(type)]));
+    this.example = find("event").value = JSON.stringify(event, null, 1).replace(/\n\s*/g, " ").replace(/^{ | }$/g, (end) => end.trim());
   }
 
   async attempt() {

@@ -29,7 +29,7 @@ QUICK = [(1_000, 3.0, 500)]
 #: Subscribers whose lists are compared after every batch; the others at the end.
 FOLLOWED = 100
 
-RESULTS = Path(__file__).parent / "results" / "gateway.json"
+RESULTS = Path(__file__).parent / "results" / "gateway.jsonl"
 
 
 def main(quick: bool) -> None:
@@ -37,8 +37,8 @@ def main(quick: bool) -> None:
     measured = [asyncio.run(measure(*run)) for run in (QUICK if quick else RUNS)]
     for each in measured:
         print(json.dumps(each))
-    if not quick:
-        RESULTS.write_text(json.dumps({"machine": describe(), "runs": measured}, indent=2) + "\n")
+    with RESULTS.open("a") as lines:
+        lines.write(json.dumps({"machine": describe() | {"quick": quick}, "runs": measured}) + "\n")
 
 
 def market_of(people: int) -> Market:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,8 +28,18 @@ def describe() -> dict[str, object]:
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
+        "commit": commit(),
         "numpy_scan_ms": round(numpy_scan_ms(), 4),
     }
+
+
+def commit() -> str:
+    """The commit at hand, with a plus if files differ from it; empty outside of a clone."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def numpy_scan_ms(ranges: int = 1_000_000, repeats: int = 9) -> float:

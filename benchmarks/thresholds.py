@@ -33,6 +33,7 @@ RIVALS: dict[str, Make] = {
     RECTANGLE: RTree,
     SCAN: ThresholdScan,
 }
+REPEATS = 5
 #: Name of the workloads that differ only in the number of queries.
 GROWTH = "growth 1-d"
 RESULTS = Path(__file__).parent / "results" / "thresholds.jsonl"
@@ -51,12 +52,11 @@ def main(quick: bool) -> None:
         for name, make in RIVALS.items()
     }
     console.print("seconds to compile or load, and to warm up:", compile_s)
-    repeats = 3 if quick else 5
     measures: list[Measure] = []
     surroundings |= {"quick": quick, "compile_s": compile_s}
     RESULTS.parent.mkdir(exist_ok=True)
     for workload, entries in _plan(quick):
-        found = measure(workload, entries, repeats)
+        found = measure(workload, entries, REPEATS)
         console.print(_table(found))
         measures += found
         surroundings |= {"numpy_scan_ms_after": machine.numpy_scan_ms(), "load_after": os.getloadavg()[0]}
@@ -73,48 +73,28 @@ def _plan(quick: bool) -> list[tuple[Workload, list[Entry]]]:
     queries, tau = (100_000, 2_000_000) if quick else (1_000_000, 20_000_000)
     fewer, sample = queries // 10, queries // 20
     one = [
-        _entry(OWN, 10_000, repeats=5),
-        _entry(OWN, 1000),
-        _entry(OWN, 100),
-        _entry(OWN, 1, repeats=1),
+        *(_entry(OWN, batch) for batch in (10_000, 1000, 100, 1)),
         _entry(TRACKING, 10_000),
-        _entry(TRACKING, 1, repeats=1, elements=sample),
+        _entry(TRACKING, 1, elements=sample),
         _sampled(INTERVAL),
         _sampled(SCAN),
     ]
     maturing = [
-        _entry(OWN, 10_000, repeats=5),
-        _entry(OWN, 1000),
-        _entry(OWN, 100, repeats=1),
-        _entry(OWN, 1, repeats=1, elements=sample),
+        *(_entry(OWN, batch) for batch in (10_000, 1000, 100)),
+        _entry(OWN, 1, elements=sample),
         _entry(TRACKING, 10_000, repeats=1, elements=4 * sample),
     ]
-    both = [_entry(OWN, 10_000), _entry(TRACKING, 10_000, repeats=1)]
-    two = [
-        _entry(OWN, 10_000),
-        _entry(TRACKING, 10_000, repeats=1),
-        _sampled(SEGMENT),
-        _sampled(RECTANGLE),
-        _sampled(SCAN),
-    ]
+    both = [_entry(OWN, 10_000), _entry(TRACKING, 10_000)]
+    two = [*both, _sampled(SEGMENT), _sampled(RECTANGLE), _sampled(SCAN)]
     # Nested trees of all queries take 7 GB and a hundred microseconds an element: minutes for the stream.
-    large = [
-        _entry(OWN, 10_000),
-        _entry(OWN, 1000, repeats=1),
-        _entry(TRACKING, 10_000, repeats=1),
-    ]
-    growth = [
-        _entry(OWN, 10_000),
-        _entry(TRACKING, 10_000, repeats=1),
-        _sampled(INTERVAL),
-        _sampled(SCAN),
-    ]
+    large = [_entry(OWN, 10_000), _entry(OWN, 1000), _entry(TRACKING, 10_000, repeats=1)]
+    growth = [*both, _sampled(INTERVAL), _sampled(SCAN)]
     plan = [
         (static(queries, tau), one),
         (uniform(queries, tau), maturing),
         (stochastic(fewer, tau), both),
         (fixed_load(fewer, tau), both),
-        (static(fewer, tau // 10, 2), two),
+        (static(fewer, 2_000_000, 2), two),
         (static(queries, tau, 2), large),
         (uniform(queries, tau, 2), [_entry(OWN, 10_000)]),
     ]
@@ -123,12 +103,12 @@ def _plan(quick: bool) -> list[tuple[Workload, list[Entry]]]:
     return plan
 
 
-def _entry(rival: str, batch: int, repeats: int = 3, elements: int | None = None) -> Entry:
+def _entry(rival: str, batch: int, repeats: int = REPEATS, elements: int | None = None) -> Entry:
     return Entry(rival, RIVALS[rival], batch, repeats=repeats, elements=elements)
 
 
 def _sampled(rival: str) -> Entry:
-    return Entry(rival, RIVALS[rival], STRETCH_LENGTH, is_sampled=True, repeats=1)
+    return Entry(rival, RIVALS[rival], STRETCH_LENGTH, is_sampled=True, repeats=REPEATS)
 
 
 def _dimensions(rival: str) -> tuple[int, ...]:

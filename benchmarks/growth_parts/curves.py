@@ -1,0 +1,240 @@
+"""The curves: which index, what is varied, from where to where, and beside which scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from benchmarks.growth_parts.worlds import (
+    MatchingWorld,
+    MessageWorld,
+    Settings,
+    TableWorld,
+    ThresholdWorld,
+    WindowWorld,
+    World,
+)
+from benchmarks.range_parts.boxes import SCAN
+from tocsin.indexes.matching import AccessIndex, AdaptiveMatching, MatchScan
+from tocsin.indexes.matching.adaptive import MANY as MANY_MATCHING
+from tocsin.indexes.ranges import RangeAggregate, RangeTopK, TopKRange, TopKScan
+from tocsin.indexes.ranges.changes_switch import MANY as MANY_RANGES
+from tocsin.indexes.ranges.dense import PaintDense
+from tocsin.indexes.ranges.sparse import PaintSparse
+from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
+from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
+from tocsin.indexes.windows import AdaptivePreference, PreferenceScan, PreferenceViews
+from tocsin.indexes.windows.adaptive import MANY as MANY_WINDOWS
+
+Make: TypeAlias = Callable[[Settings], World]
+
+INDEX = "index"
+SCANNED = "scan"
+ENGINE = "engine"
+
+#: Powers of ten and, at the end, five million.
+MANY = (10_000, 30_000, 100_000, 300_000, 1_000_000, 5_000_000)
+ROWS = (1000, 10_000, 100_000, 1_000_000)
+BEST = (1, 3, 10, 30, 100)
+BATCHES = (1, 10, 100, 1000, 10_000, 100_000, 1_000_000)
+#: Where a scan still is the faster one, and where it is no more.
+FEW = (16, 256, 2048, 4096, 16_384)
+
+
+@dataclass(frozen=True)
+class Family:
+    """An index, the scan beside it, and the middle from which its curves go out."""
+
+    name: str
+    index: Make
+    middle: Settings
+    knobs: Mapping[str, tuple[int, ...]]
+    scan: Make | None = None
+    #: up to which a scan takes part in a curve by subscriptions
+    scanned: int = 100_000
+    #: what the engine talks to, where it is seen how it chooses
+    engine: Make | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of one curve."""
+
+    family: Family
+    knob: str
+    value: int
+
+    @property
+    def settings(self) -> Settings:
+        return replace(self.family.middle, **{self.knob: self.value})
+
+    @property
+    def case(self) -> str:
+        return f"{self.family.name}, by {self.knob}: {self.value:,}"
+
+    def makes(self) -> dict[str, Make]:
+        """Who takes part."""
+        family, found = self.family, {INDEX: self.family.index}
+        if family.scan is not None and self.settings.subscriptions <= family.scanned:
+            found[SCANNED] = family.scan
+        if family.engine is not None:
+            found[ENGINE] = family.engine
+        return found
+
+
+def _topk(settings: Settings) -> RangeTopK:
+    return RangeTopK(descending=False)
+
+
+def _topk_scan(settings: Settings) -> TopKScan:
+    return TopKScan(settings.dimensions, descending=False, trees=SCAN)
+
+
+def _sums(settings: Settings) -> RangeAggregate:
+    return RangeAggregate(settings.dimensions, function="sum")
+
+
+def _sums_scan(settings: Settings) -> RangeAggregate:
+    return RangeAggregate(settings.dimensions, function="sum", trees=SCAN)
+
+
+def _boxes(settings: Settings) -> TopKScan:
+    return TopKScan(settings.dimensions, descending=False)
+
+
+def _dense(settings: Settings) -> PaintDense:
+    return PaintDense(settings.k, capacity=1 << 14)
+
+
+def _sparse(settings: Settings) -> PaintSparse:
+    return PaintSparse(settings.k, capacity=1 << 14)
+
+
+FAMILIES = (
+    Family(
+        "thresholds",
+        partial(ThresholdWorld, LazyThresholds),
+        Settings(batch=10_000),
+        {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
+        partial(ThresholdWorld, ThresholdScan),
+        scanned=10_000,
+    ),
+    Family(
+        "messages, Paint-Dense",
+        partial(MessageWorld, _dense, is_aware=False),
+        Settings(),
+        {"rows": ROWS, "k": BEST, "batch": BATCHES},
+    ),
+    Family(
+        "messages, Paint-Sparse",
+        partial(MessageWorld, _sparse, is_aware=True),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "k": BEST[:4], "batch": BATCHES[:6]},
+    ),
+    Family(
+        "range top-k",
+        partial(TableWorld, _topk),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "k": BEST, "batch": BATCHES},
+        partial(TableWorld, _topk_scan),
+    ),
+    Family(
+        "range aggregates",
+        partial(TableWorld, _sums),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "dimensions": (1, 2, 3), "batch": BATCHES},
+        partial(TableWorld, _sums_scan),
+    ),
+    Family(
+        "boxes, top-k",
+        partial(TableWorld, _boxes),
+        Settings(dimensions=2),
+        {"subscriptions": MANY, "rows": ROWS, "dimensions": (2, 3, 4), "batch": BATCHES[:6]},
+        partial(TableWorld, _topk_scan),
+    ),
+    # A list a subscription, and a million of them take minutes to rank: the paper has a thousand.
+    Family(
+        "windows, top-k",
+        partial(WindowWorld, PreferenceViews),
+        Settings(subscriptions=1000, rows=100_000, k=20, dimensions=4),
+        {
+            "subscriptions": (1000, 3000, 10_000, 30_000, 100_000),
+            "rows": ROWS[1:],
+            "k": BEST,
+            "dimensions": (2, 4, 6, 8),
+            "batch": BATCHES[1:5],
+        },
+        partial(WindowWorld, PreferenceScan),
+        scanned=3000,
+    ),
+    Family(
+        "matching, 8 of 400",
+        partial(MatchingWorld, AccessIndex, is_planted=True),
+        Settings(),
+        {"subscriptions": MANY, "batch": BATCHES},
+        partial(MatchingWorld, MatchScan, is_planted=True),
+        scanned=30_000,
+    ),
+    Family(
+        "matching, ranges",
+        partial(MatchingWorld, AccessIndex, is_planted=False),
+        Settings(dimensions=3),
+        {"subscriptions": MANY, "dimensions": (1, 2, 3, 5, 8), "batch": BATCHES},
+        partial(MatchingWorld, MatchScan, is_planted=False),
+        scanned=30_000,
+    ),
+)
+
+
+class Switch(NamedTuple):
+    """What the engine talks to, from how many subscriptions on it takes the index, and batches to try."""
+
+    engine: Make
+    many: int
+    batches: tuple[int, ...]
+
+
+def _adaptive_topk(settings: Settings) -> TopKRange:
+    return TopKRange(descending=False)
+
+
+SWITCHES = {
+    "thresholds": Switch(partial(ThresholdWorld, AdaptiveThresholds), MANY_THRESHOLDS, (1, 100, 10_000)),
+    "range top-k": Switch(partial(TableWorld, _adaptive_topk), MANY_RANGES, (1, 100, 1000)),
+    "windows, top-k": Switch(partial(WindowWorld, AdaptivePreference), MANY_WINDOWS, (10, 100, 1000)),
+    "matching, 8 of 400": Switch(
+        partial(MatchingWorld, AdaptiveMatching, is_planted=True), MANY_MATCHING, (1, 100, 1000)
+    ),
+}
+
+
+def points(quick: bool) -> list[Point]:
+    """All points of all curves; of a quick run every second one up to a hundred thousand."""
+    return [
+        Point(family, knob, value)
+        for family in FAMILIES
+        for knob, values in family.knobs.items()
+        for value in (_quick(values) if quick else values)
+    ]
+
+
+def _quick(values: tuple[int, ...]) -> tuple[int, ...]:
+    few = tuple(value for value in values if value <= 100_000)
+    return few if len(few) < 4 else few[::2]
+
+
+def switches() -> list[Point]:
+    """Few subscriptions: index, scan, and the engine, which takes one of them."""
+    found = []
+    for family in FAMILIES:
+        if family.name not in SWITCHES:
+            continue
+        engine, _, batches = SWITCHES[family.name]
+        for batch in batches:
+            middle = replace(family.middle, batch=batch)
+            name = f"{family.name}, few, batches of {batch:,}"
+            named = replace(family, name=name, middle=middle, scanned=max(FEW), engine=engine)
+            found += [Point(named, "subscriptions", value) for value in FEW]
+    return found

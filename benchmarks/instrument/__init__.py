@@ -1,0 +1,1 @@
+"""The instrument: records, repeats, memory, fits, floors, and what was measured before."""

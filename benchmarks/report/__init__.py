@@ -1,0 +1,1 @@
+"""The report: docs/benchmarks.md and its pictures, written from the results."""

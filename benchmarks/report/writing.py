@@ -1,0 +1,72 @@
+"""Write docs/benchmarks.md from all results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.instrument.records import Record
+from benchmarks.instrument.results import newest, read_all
+from benchmarks.instrument.running import judge_all
+from benchmarks.report.choosing import choices_section
+from benchmarks.report.growing import growth_section
+from benchmarks.report.papers import papers_section
+from benchmarks.report.sections import (
+    asked_section,
+    headline,
+    measured_section,
+    statements_section,
+    systems_section,
+)
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+
+INTRO = """# Benchmarks
+
+This page is written by `python -m benchmarks --report` from `benchmarks/results/`; nothing in it is typed by
+hand. `make bench` measures everything at 100,000 subscriptions in about ten minutes, `make bench-full` at a
+million and more. Figures are medians of repeats that take turns with their rivals; in brackets the least and
+the most. Rivals answer the same questions and are held to the same answers. At the end:
+[the machine, and how it was measured](#how-it-was-measured).
+"""
+
+RULES = """
+- Every figure is the median of repeats in which rivals take turns, five or more where the table gives a
+  spread; a first round, which compiles and lets buffers grow, does not count. A cycle of a window counts as a
+  repeat.
+- Indexes are timed in processor seconds of one core. What a user would take instead is timed by the wall:
+  some of it uses both cores, and one is a server.
+- "NumPy scan" in the table below is what NumPy took in the same run to hold a value against a million ranges:
+  the speed of the machine in that hour. Where it is far above 0.6 ms, other work was going on.
+- A rival that we wrote *counts* only if it takes at most 1.5 times what its issue gives for it, scaled by
+  that scan.
+- A floor is what a ratio must not fall below: `python -m benchmarks` prints it in red and fails. Where what
+  was asked is not reached, the floor is the level of the day it was set.
+- Both sides of a ratio are of one run; the newest run that has both is taken.
+- Results are JSON lines in `benchmarks/results/`, compared with the last commit's after each run.
+"""
+
+
+def write(page: Path = PAGE) -> None:
+    """The whole page and its pictures. Cost: a few seconds, most of it for pictures."""
+    page.write_text(compose(list(newest(read_all()).values()), read_all()))
+
+
+def compose(latest: list[Record], everything: list[Record]) -> str:
+    """The text: `latest` has each measurement once, `everything` all runs."""
+    by_program: dict[str, list[Record]] = {}
+    for record in latest:
+        by_program.setdefault(record.program, []).append(record)
+    verdicts = judge_all(everything)
+    sections = {
+        "What was asked, and what is reached": asked_section(verdicts),
+        "What one would take instead": choices_section(by_program.get("choices", [])),
+        "How it grows": growth_section(by_program.get("growth", [])),
+        "Statement by statement": statements_section(by_program.get("engine", [])),
+        "Spark, NATS, HTTP": systems_section(by_program),
+        "The papers, reproduced": papers_section(by_program),
+        "How it was measured": RULES
+        + "\n"
+        + measured_section([r for r in latest if r.program != "runs"], by_program.get("runs", [])),
+    }
+    body = "\n".join(f"## {heading}\n\n{text}" for heading, text in sections.items())
+    return f"{INTRO}\n{headline(verdicts, latest)}\n{body}".rstrip() + "\n"

@@ -1,0 +1,103 @@
+"""Floors: what is met, short, below, or not measured; and which rivals count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.instrument.floors import (
+    BELOW,
+    MET,
+    MISSING,
+    SHORT,
+    Floor,
+    counts,
+    judge,
+    read_floors,
+)
+from benchmarks.instrument.records import Record
+
+from tests.benchmarks.samples import LATER, record
+
+ASKED = Floor(4, "sample", "a case", "engine", floor=5.0, asked=10.0, rival="rival")
+
+
+def floor(**more: Any) -> Floor:
+    return replace(ASKED, **more)
+
+
+def state(asked: Floor, *records: Record) -> str:
+    return judge([asked], records, 0.6)[0].state
+
+
+@pytest.mark.parametrize(("rival", "expected"), [(100.0, MET), (70.0, SHORT), (40.0, BELOW)])
+def test_a_ratio_is_held_against_floor_and_wish(rival: float, expected: str) -> None:
+    assert state(floor(), record("engine", 10.0), record("rival", rival)) == expected
+
+
+def test_what_has_no_rival_is_not_measured() -> None:
+    assert state(floor(), record("engine", 10.0)) == MISSING
+
+
+def test_both_sides_are_of_one_run() -> None:
+    # The rival of the later run is missing, so the earlier run counts.
+    known = [record("engine", 10.0), record("rival", 100.0), record("engine", 90.0, when=LATER)]
+    assert state(floor(), *known) == MET
+    assert state(floor(), *known, record("rival", 100.0, when=LATER)) == BELOW
+
+
+def test_a_rival_on_another_case() -> None:
+    asked = floor(subject="engine", rival="engine", rival_case="all", floor=2.0, asked=2.5)
+    assert state(asked, record("engine", 10.0), record("engine", 30.0, case="all")) == MET
+
+
+def test_the_worst_is_the_worst_repeat_against_the_best() -> None:
+    verdict = judge([floor()], [record("engine", 8.0, 10.0, 20.0), record("rival", 90.0, 100.0, 110.0)], 0.6)[
+        0
+    ]
+    assert verdict.ratio == 10.0
+    assert verdict.worst == 4.5
+
+
+@pytest.mark.parametrize(
+    ("taken", "scan_ms", "expected"), [(14.0, 0.6, True), (16.0, 0.6, False), (16.0, 1.2, True)]
+)
+def test_a_slow_rival_does_not_count_unless_the_machine_was_slow(
+    taken: float, scan_ms: float, expected: bool
+) -> None:
+    assert counts(record("rival", taken, scan_ms=scan_ms), 10.0, 0.6) is expected
+
+
+def test_a_rate_counts_from_below() -> None:
+    assert counts(record("rival", 700.0, unit="events/s"), 1000.0, 0.6)
+    assert not counts(record("rival", 600.0, unit="events/s"), 1000.0, 0.6)
+
+
+def test_limits_stand_in_place_of_a_rival() -> None:
+    cost = floor(rival=None, limit=0.5, floor=0.5, asked=1.0)
+    assert state(cost, record("engine", 0.4)) == MET
+    assert state(cost, record("engine", 0.6)) == SHORT
+    assert state(cost, record("engine", 2.0)) == BELOW
+    rate = floor(rival=None, limit=100.0, floor=0.5, asked=1.0)
+    assert state(rate, record("engine", 120.0, unit="events/s")) == MET
+    held = floor(rival=None, limit=150.0, floor=1.0, asked=1.0, measure="bytes_each")
+    assert state(held, record("engine", 1.0, bytes_each=38.0)) == MET
+    assert state(held, record("engine", 1.0, bytes_each=151.0)) == BELOW
+
+
+def test_the_floors_of_the_project_can_be_read_and_are_no_more_than_was_asked() -> None:
+    reference, floors = read_floors()
+    assert reference > 0
+    assert len(floors) > 30
+    for each in floors:
+        assert each.asked is None or each.floor <= each.asked, each.name
+        assert (each.rival is None) != (each.limit is None), each.name
+
+
+def test_a_misspelt_field_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text('reference_scan_ms = 0.6\n[[floor]]\nissue = 4\nprogramm = "x"\n')
+    with pytest.raises(TypeError, match="programm"):
+        read_floors(path)

@@ -7,7 +7,10 @@ import pty
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.cli.commands import COMMAND, PATIENCE, Lines, changes, environment, run, start
 
@@ -38,6 +41,14 @@ def test_json_lines_are_recognised_in_a_pipe() -> None:
     finished = run("watch", "-", "--table", "symbol", "--sql", BEST, "--each", stdin=rows)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert [change["key"] for change in changes(finished.stdout)] == ['A " quoted', "B"]
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Let processes hear SIGINT, even where the tests were started to ignore it, as a shell does with `&`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_growing_file_is_followed(tmp_path: Path) -> None:

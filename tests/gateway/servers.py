@@ -20,6 +20,11 @@ STOCKS = {"symbol": "string", "risk": "double", "per": "double", "owner": "int"}
 TOP = "SELECT symbol, per FROM stocks WHERE risk BETWEEN :lo AND :hi ORDER BY per LIMIT 3"
 
 
+def secret_of(key: str) -> str:
+    """The part of `tocsin_id_secret` that nobody may see; it may hold underscores of its own."""
+    return key.split("_", 2)[2]
+
+
 class Gateway:
     """A running gateway, as an operator's client."""
 

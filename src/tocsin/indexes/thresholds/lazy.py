@@ -88,6 +88,8 @@ class LazyThresholds:
         self._report = Report(capacity)
         #: what came one by one, or few at a time
         self._waiting = Waiting()
+        #: 0, 1, 2 and so on: the steps of a batch
+        self._steps = np.arange(capacity, dtype=np.int32)
         #: weight that may come before anyone is due, waiting or not
         self._spare = 0
         self._schedule()
@@ -124,9 +126,12 @@ class LazyThresholds:
         if self._waiting and (self._slots.place[slots] == WAITING).any():
             self._take_waiting()
         self._n_left += leave_slots(self._slots.is_there, slots)
-        if self._n_left > self._top // LEFT and self._may_be_sparse:
-            self._forget_gone()
-            self._reclaim()
+        if self._may_be_sparse:
+            # Who had matured for good was no member any more.
+            self._n_left -= int(np.count_nonzero(self._slots.place[slots] == SILENT))
+            if self._may_be_sparse:
+                self._forget_gone()
+                self._reclaim()
 
     def apply(self, values: Floats, weights: Longs) -> ChangeSet:
         """Count a batch of events, values (events, dimensions): who matures, and at which event.
@@ -271,12 +276,18 @@ class LazyThresholds:
 
     def _count_plain(self, values: Floats, weights: Longs) -> bool:
         """Count a batch that need not be logged, unless some event does not count or weighs too much."""
-        state = self._log.state
-        weight = weigh_plain(values.ravel(), weights, LARGEST - int(state[CLOCK]))
+        state, count = self._log.state, len(weights)
+        where = values.ravel() if self._dimensions else np.zeros(count)
+        if count > len(self._steps):
+            self._steps = np.arange(2 * count, dtype=np.int32)
+        events, clock = Events(where, weights, self._steps[:count]), int(state[CLOCK])
+        if self._cells is None:
+            weight = weigh_plain(where, weights, LARGEST - clock)
+        else:
+            weight = self._cells.count_plain(events, clock)
         if weight >= 0:
-            state[CLOCK] += weight
-            where = values.ravel() if self._dimensions else np.zeros(len(weights))
-            self._count_and_settle(Events(where, weights, np.arange(len(weights), dtype=np.int32)))
+            state[CLOCK] = clock + weight
+            self._settle(events)
         return weight >= 0
 
     def _log_events(self, values: Floats, weights: Longs) -> bool:
@@ -285,14 +296,15 @@ class LazyThresholds:
         logged = slice(int(log.state[LENGTH]), None)
         append_events(values, weights, log.values, log.weights, log.steps, log.state)
         logged = slice(logged.start, int(log.state[LENGTH]))
-        self._count_and_settle(Events(log.values[0, logged], log.weights[logged], log.steps[logged]))
-        return bool(log.state[READ] < len(weights))
-
-    def _count_and_settle(self, events: Events) -> None:
-        """Let the cells count events that have come, and if someone may have matured report who has."""
-        log = self._log.columns
+        events = Events(log.values[0, logged], log.weights[logged], log.steps[logged])
         if self._cells is not None:
             self._cells.count(events, int(log.state[CLOCK]))
+        self._settle(events)
+        return bool(log.state[READ] < len(weights))
+
+    def _settle(self, events: Events) -> None:
+        """If someone may have matured at these events, which are counted, report who has."""
+        log = self._log.columns
         if log.state[CLOCK] < log.state[DUE]:
             return
         if self._cells is not None:
@@ -411,6 +423,8 @@ class LazyThresholds:
     @property
     def _may_be_sparse(self) -> bool:
         """Whether so many were terminated that it matters how many of them were members."""
+        if self._n_left <= self._top // LEFT:
+            return False
         if self._cells is None:
             return self._n_left > self._boxes.n_members // 2
         return self._boxes.is_sparse(self._n_left) or self._cells.is_sparse(self._n_left)

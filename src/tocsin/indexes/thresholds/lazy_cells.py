@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
     Looks,
     absorb_events,
     count_events,
+    count_plain,
     fill_buckets,
     find_cells,
     find_matured,
@@ -30,6 +31,7 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
 )
 from tocsin.indexes.thresholds.lazy_columns import GROUP, IN_CELLS, LARGEST, NOWHERE, SlotColumns, are_there
 from tocsin.indexes.thresholds.lazy_crossings_kernels import (
+    PIECE,
     Crossings,
     Wavelet,
     build_wavelet,
@@ -51,8 +53,14 @@ SAMPLE = 1024
 PIECE_BITS = 4
 #: Events that may be counted by stretch only.
 LATE = 1 << 17
+#: Members whose crossings are looked for together.
+TOGETHER = 1 << 12
 #: So many places for each member, and they are given up.
 SPARSE = 8
+
+
+#: What `count_events` takes.
+Counters: TypeAlias = tuple[CellColumns, RangeColumns, Floats, Longs, int, int, Ints, Longs, Ints, Longs]
 
 
 class Events(NamedTuple):
@@ -90,6 +98,7 @@ class Cells:
         self._n_late = 0
         ints = np.empty((3, GROUP), np.int32)
         self._looks = Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
+        self._crossings = _crossings(TOGETHER)
         #: groups in which someone may have matured at the last events, and how many they are
         self._due_groups = np.empty(self.n_groups, np.int32)
         self._n_due = 0
@@ -125,7 +134,7 @@ class Cells:
     def compact(self, slots: SlotColumns, clock: int) -> None:
         """Give up free places; the cells stay. Cost: linear."""
         self._absorb()
-        count = pack_members(self.ranges, slots)
+        count = pack_members(self.ranges, slots, self.n_groups, self._looks)
         self.n_groups = -(-count // GROUP)
         ranges = _free_ranges(self.n_groups)
         for name in ("begin", "end", "mark", "slot"):
@@ -138,6 +147,23 @@ class Cells:
 
         Cost: nanoseconds an event.
         """
+        with _far_apart():
+            self._n_due = count_events(*self._counters(events, clock))
+        self._n_late += len(events.weights)
+
+    def count_plain(self, events: Events, clock: int) -> int:
+        """As `count`, from this clock on; tells the weight of the events.
+
+        That is -1, and nothing is counted, if some do not count or weigh too much.
+        """
+        with _far_apart():
+            weight, self._n_due = count_plain(*self._counters(events, clock))
+        if weight >= 0:
+            self._n_late += len(events.weights)
+        return weight
+
+    def _counters(self, events: Events, clock: int) -> Counters:
+        """What the kernels take that count these events."""
         n_late = self._n_late + len(events.weights)
         if n_late > len(self._late_cells):
             self._absorb()
@@ -145,20 +171,18 @@ class Cells:
             self._late_cells = grown(self._late_cells, n_late)
             self._late_weights = grown(self._late_weights, n_late)
         new = slice(self._n_late, n_late)
-        with _far_apart():
-            self._n_due = count_events(
-                self.cells,
-                self.ranges,
-                events.values,
-                events.weights,
-                clock,
-                self.n_groups,
-                self._late_cells[new],
-                self._late_weights[new],
-                self._due_groups,
-                self._due,
-            )
-        self._n_late = n_late
+        return (
+            self.cells,
+            self.ranges,
+            events.values,
+            events.weights,
+            clock,
+            self.n_groups,
+            self._late_cells[new],
+            self._late_weights[new],
+            self._due_groups,
+            self._due,
+        )
 
     def settle(self, slots: SlotColumns, clock: int, events: Events, report: Report) -> None:
         """Report who has matured at the last events counted; before them nobody was due."""
@@ -167,12 +191,24 @@ class Cells:
         groups, self._n_due = self._due_groups[: self._n_due], 0
         event_cells = self._late_cells[self._n_late - len(events.weights) : self._n_late]
         self._absorb()
-        places, held = np.empty(self.n_members, np.int32), np.empty(self.n_members, np.int64)
-        count = find_matured(self.cells, self.ranges, slots, clock, groups, self._looks, places, held)
-        if count:
-            wavelet = _wavelet(event_cells, events.weights)
-            crossings = _crossings(places[:count].copy(), held[:count].copy())
-            self._report_crossings(slots, clock, events, wavelet, crossings, report)
+        crossings = self._crossings
+        wavelet: Wavelet | None = None
+        first = 0
+        while first < len(groups):
+            first, count = find_matured(
+                self.cells,
+                self.ranges,
+                slots,
+                clock,
+                groups,
+                first,
+                self._looks,
+                crossings.place,
+                crossings.total,
+            )
+            if count:
+                wavelet = wavelet or _wavelet(event_cells, events.weights)
+                self._report_crossings(slots, clock, events, wavelet, count, report)
         self._due[0] = self.ranges.due.min()
 
     def _report_crossings(
@@ -181,25 +217,23 @@ class Cells:
         clock: int,
         events: Events,
         wavelet: Wavelet,
-        crossings: Crossings,
+        count: int,
         report: Report,
     ) -> None:
-        """Report members that have matured, each at the event that brought it there."""
-        places = crossings.place
-        prepare_crossings(self.ranges, slots, wavelet, crossings)
-        self.n_members -= int(np.count_nonzero(~slots.is_repeating[self.ranges.slot[places]]))
-        n_crossings = len(places)
-        while n_crossings:
-            report.reserve(n_crossings)
-            n_crossings = report_crossings(
+        """Report the first of the crossings, each at the event that brought it there."""
+        n_repeating = prepare_crossings(self.ranges, slots, wavelet, self._crossings, count)
+        self.n_members -= count - n_repeating
+        while count:
+            report.reserve(count)
+            count = report_crossings(
                 self.ranges,
                 slots,
                 events.weights,
                 events.steps,
                 clock,
                 wavelet,
-                crossings,
-                n_crossings,
+                self._crossings,
+                count,
                 report.rows,
             )
 
@@ -376,21 +410,22 @@ def _per_unit(count: int, half_length: float) -> float:
     return per_unit if math.isfinite(per_unit) else 1.0
 
 
-def _crossings(places: Ints, held: Longs) -> Crossings:
-    """The members at these places, before they are prepared."""
-    ints, longs = ((np.empty((count, len(places)), dtype)) for count, dtype in ((5, np.int32), (4, np.int64)))
+def _crossings(count: int) -> Crossings:
+    """Room for so many members."""
+    ints, longs = (np.empty((columns, count), dtype) for columns, dtype in ((7, np.int32), (5, np.int64)))
     return Crossings(
-        place=places,
-        begin=ints[0],
-        end=ints[1],
-        total=held,
-        spent=longs[0],
-        need=longs[1],
-        reached=longs[2],
-        event=ints[2],
-        before=longs[3],
-        level_begin=ints[3],
-        level_end=ints[4],
+        place=ints[0],
+        slot=ints[1],
+        begin=ints[2],
+        end=ints[3],
+        total=longs[0],
+        spent=longs[1],
+        need=longs[2],
+        reached=longs[3],
+        level_begin=ints[4],
+        level_end=ints[5],
+        event=ints[6],
+        rest=longs[4],
     )
 
 
@@ -403,9 +438,10 @@ def _wavelet(event_cells: Ints, weights: Longs) -> Wavelet:
     cells = (keys >> levels).astype(np.int32)
     shift = max(int(cells[-1]).bit_length() - levels - PIECE_BITS, 0)
     wavelet = Wavelet(
-        zeros=np.empty((levels, count + 1, 2), np.int64),
+        zeros=np.empty((levels, count + 1), np.int32),
+        zero_weights=np.empty((levels, count + 1), np.int64),
         weights=np.empty(count + 1, np.int64),
-        cells=cells,
+        cells=np.concatenate([cells, np.full(PIECE, np.iinfo(np.int32).max, np.int32)]),
         starts=np.zeros((int(cells[-1]) >> shift) + 2, np.int32),
         shift=np.array([shift]),
     )

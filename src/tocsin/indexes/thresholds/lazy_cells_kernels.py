@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
     BLOCK,
@@ -34,6 +34,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     SlotColumns,
     find_bucket,
     is_set,
+    weigh_plain,
 )
 
 #: Groups whose due times are compared at a time.
@@ -203,13 +204,18 @@ def rest_group(cells: CellColumns, ranges: RangeColumns, clock: int, group: int,
     set_due(ranges, group, clock, slack)
 
 
-@lean_kernel
-def remove_gone(own_slots: Ints, is_there: Bytes, places: Ints, first: int) -> None:
-    """Remove from the places from `first` on whoever was terminated."""
-    for place in range(own_slots.shape[0]):
-        slot = own_slots[place]
-        if slot >= 0 and not (is_set(is_there, slot) and places[slot] == IN_CELLS + first + place):
-            own_slots[place] = -1
+@inlined
+def list_members(own_slots: Ints, is_there: Bytes, first: int, out_places: Ints) -> int:
+    """List the places from `first` on whose slots hold a subscription; how many they are.
+
+    Without a branch, which would be guessed wrong all the time.
+    """
+    n_members = 0
+    for member in range(GROUP):
+        slot = own_slots[member]
+        out_places[n_members] = first + member
+        n_members += is_set(is_there, max(slot, 0)) & (slot >= 0)
+    return n_members
 
 
 @lean_kernel
@@ -228,11 +234,7 @@ def look_at_group(
     members, begins, ends, held = looks
     first, last = group * GROUP, (group + 1) * GROUP
     own_slots, marks, is_there, places = ranges.slot[first:last], ranges.mark, slots.is_there, slots.place
-    n_members = 0
-    for member in range(GROUP):
-        slot = own_slots[member]
-        members[n_members] = first + member
-        n_members += is_set(is_there, max(slot, 0)) & (slot >= 0)
+    n_members = list_members(own_slots, is_there, first, members)
     for index in range(n_members):
         begins[index], ends[index] = ranges.begin[members[index]], ranges.end[members[index]]
     weigh_ranges(cells, begins[:n_members], ends[:n_members], held)
@@ -313,6 +315,41 @@ def count_events(
 
 
 @lean_kernel
+def count_plain(
+    cells: CellColumns,
+    ranges: RangeColumns,
+    values: Floats,
+    event_weights: Longs,
+    clock: int,
+    n_groups: int,
+    out_cells: Ints,
+    out_weights: Longs,
+    out_groups: Ints,
+    due: Longs,
+) -> tuple[int, int]:
+    """As `count_events`, from this clock on, if all events count and the clock has room; tells their weight.
+
+    Else that is -1, and nothing is counted.
+    """
+    weight = weigh_plain(values, event_weights, LARGEST - clock)
+    if weight < 0:
+        return weight, 0
+    n_due = count_events(
+        cells,
+        ranges,
+        values,
+        event_weights,
+        clock + weight,
+        n_groups,
+        out_cells,
+        out_weights,
+        out_groups,
+        due,
+    )
+    return weight, n_due
+
+
+@lean_kernel
 def first_due(ranges: RangeColumns) -> int:
     """The clock before which no member can mature."""
     first = LARGEST
@@ -328,24 +365,28 @@ def find_matured(
     slots: SlotColumns,
     clock: int,
     groups: Ints,
+    first: int,
     looks: Looks,
     out_places: Ints,
     out_held: Longs,
-) -> int:
-    """List the members of these groups that have reached their mark, and what they hold; how many they are.
+) -> tuple[int, int]:
+    """List the members that have reached their mark, and what they hold, in these groups from `first` on.
 
-    All events have been absorbed.
+    How many groups are through when there is no room for more, and how many members that gave. All events
+    have been absorbed.
     """
-    sum_blocks(cells)
+    if first == 0:
+        sum_blocks(cells)
     n_found = 0
-    for index in range(groups.shape[0]):
-        group = int(np.int64(groups[index]))
+    while first < groups.shape[0] and n_found + GROUP <= out_places.shape[0]:
+        group = int(np.int64(groups[first]))
+        first += 1
         slack = ranges.slack[group] - (weigh_cover(cells, ranges, group) - ranges.base[group])
         if slack > 0:
             rest_group(cells, ranges, clock, group, slack)
         else:
             n_found = look_at_group(cells, ranges, slots, clock, group, looks, n_found, out_places, out_held)
-    return n_found
+    return first, n_found
 
 
 @lean_kernel
@@ -370,17 +411,22 @@ def fit_groups(
 
 
 @lean_kernel
-def pack_members(ranges: RangeColumns, slots: SlotColumns) -> int:
-    """Move all members to the first places, in their order; how many they are."""
-    remove_gone(ranges.slot, slots.is_there, slots.place, 0)
+def pack_members(ranges: RangeColumns, slots: SlotColumns, n_groups: int, looks: Looks) -> int:
+    """Move all members that are still there to the first places, in order; how many they are."""
+    places, members = slots.place, looks.place
     count = 0
-    for place in range(ranges.slot.shape[0]):
-        slot = ranges.slot[place]
-        if slot >= 0:
-            ranges.begin[count], ranges.end[count] = ranges.begin[place], ranges.end[place]
-            ranges.mark[count], ranges.slot[count] = ranges.mark[place], slot
-            slots.place[slot] = IN_CELLS + count
-            count += 1
+    for group in range(n_groups):
+        first = group * GROUP
+        n_members = list_members(ranges.slot[first : first + GROUP], slots.is_there, first, members)
+        for index in range(n_members):
+            place = members[index]
+            slot = ranges.slot[place]
+            # Who was terminated and then came anew is elsewhere.
+            if places[slot] == IN_CELLS + place:
+                ranges.begin[count], ranges.end[count] = ranges.begin[place], ranges.end[place]
+                ranges.mark[count], ranges.slot[count] = ranges.mark[place], slot
+                places[slot] = IN_CELLS + count
+                count += 1
     return count
 
 

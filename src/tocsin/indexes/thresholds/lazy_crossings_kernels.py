@@ -12,12 +12,16 @@ from tocsin.indexes.thresholds.lazy_cells_columns import RangeColumns, add_satur
 from tocsin.indexes.thresholds.lazy_columns import GROUP, SILENT, SlotColumns
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
+#: Events in a row that are compared with a cell without a branch.
+PIECE = 4
+
 
 class Crossings(NamedTuple):
-    """Members that have matured, on the way to where."""
+    """Members that have matured, on the way to where: so few at a time that their columns fit the cache."""
 
-    #: int32 (members,): their places.
+    #: int32 (members,): their places and slots.
     place: Ints
+    slot: Ints
     #: int32 (members,): what they hold of the batch, from the first event by cell to the one beyond the last.
     begin: Ints
     end: Ints
@@ -27,13 +31,13 @@ class Crossings(NamedTuple):
     #: int64 (members,): weight missing when `spent` was, and weight there.
     need: Longs
     reached: Longs
-    #: int32 (members,): the event at which the need is met.
-    event: Ints
-    #: int64 (members,): what the member holds of the batch up to and without that event.
-    before: Longs
     #: int32 (members,): as `begin` and `end`, on the level that the search has come to.
     level_begin: Ints
     level_end: Ints
+    #: int32 (members,): the event at which the need is met, as far as its bits are known,
+    event: Ints
+    #: int64 (members,): and how much of the need is left for it and those after it.
+    rest: Longs
 
 
 class Wavelet(NamedTuple):
@@ -42,11 +46,12 @@ class Wavelet(NamedTuple):
     Row b of a level tells of the first b events in the level's order.
     """
 
-    #: int64 (levels, events + 1, 2): how many of them have the level's bit clear, and what those weigh.
-    zeros: Longs
+    #: int32, int64 (levels, events + 1): how many of them have the level's bit clear, and what those weigh.
+    zeros: Ints
+    zero_weights: Longs
     #: int64 (events + 1,): what the first events by cell weigh, bit or no bit.
     weights: Longs
-    #: int32 (events,): cells, ascending.
+    #: int32 (events + PIECE,): cells, ascending; then the largest int32.
     cells: Ints
     #: int32 (pieces + 2,): events before each piece; a piece is 1 << `shift[0]` cells.
     starts: Ints
@@ -71,19 +76,18 @@ def build_wavelet(order: Ints, others: Ints, weights: Longs, wavelet: Wavelet) -
     events = order
     for level in range(n_levels):
         bit = n_levels - 1 - level
+        zeros, zero_weights = wavelet.zeros[level], wavelet.zero_weights[level]
         n_zeros = 0
         weight = 0
         for index in range(n_events):
-            wavelet.zeros[level, index, 0] = n_zeros
-            wavelet.zeros[level, index, 1] = weight
+            zeros[index], zero_weights[index] = n_zeros, weight
             is_zero = 1 - ((events[index] >> bit) & 1)
             n_zeros += is_zero
             weight += weights[events[index]] * is_zero
-        wavelet.zeros[level, n_events, 0] = n_zeros
-        wavelet.zeros[level, n_events, 1] = weight
+        zeros[n_events], zero_weights[n_events] = n_zeros, weight
         for index in range(n_events):
             event = events[index]
-            before = wavelet.zeros[level, index, 0]
+            before = zeros[index]
             is_one = (event >> bit) & 1
             others[n_zeros + index - before if is_one else before] = event
         events, others = others, events
@@ -93,38 +97,47 @@ def build_wavelet(order: Ints, others: Ints, weights: Longs, wavelet: Wavelet) -
 def count_below(wavelet: Wavelet, cell: int) -> int:
     """How many of the events are in cells below `cell`."""
     starts, cells = wavelet.starts, wavelet.cells
-    piece = min(cell >> wavelet.shift[0], starts.shape[0] - 2)
-    low, high = starts[piece], starts[piece + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if cells[middle] < cell:
-            low = middle + 1
-        else:
-            high = middle
-    return int(low)
+    first = int(np.int64(starts[min(cell >> wavelet.shift[0], starts.shape[0] - 2)]))
+    # A piece rarely holds more events than that, so there is nothing to guess.
+    count = first
+    for index in range(first, first + PIECE):
+        count += cells[index] < cell
+    if count == first + PIECE:
+        while cells[count] < cell:
+            count += 1
+    return count
 
 
 @lean_kernel
 def prepare_crossings(
-    ranges: RangeColumns, slots: SlotColumns, wavelet: Wavelet, crossings: Crossings
-) -> None:
-    """Work out what the members at `place` hold of the batch, and what they needed before it.
+    ranges: RangeColumns, slots: SlotColumns, wavelet: Wavelet, crossings: Crossings, n_crossings: int
+) -> int:
+    """Work out what the first members hold of the batch, and needed before it; how many are repeating.
 
     Their `total` comes as all that they hold, and becomes what they hold of the batch.
     """
-    places, event_weights = crossings.place, wavelet.weights
-    for index in range(places.shape[0]):
-        place, held = places[index], crossings.total[index]
-        begin = count_below(wavelet, ranges.begin[place])
-        end = count_below(wavelet, ranges.end[place])
-        total = event_weights[end] - event_weights[begin]
+    places, own_slots, totals = crossings.place, crossings.slot, crossings.total
+    event_weights = wavelet.weights
+    n_repeating = 0
+    # Simple loops: each keeps many loads from all over the memory under way.
+    for index in range(n_crossings):
+        own_slots[index] = ranges.slot[places[index]]
+    for index in range(n_crossings):
+        crossings.reached[index] = max(slots.tau[own_slots[index]], 1)
+        n_repeating += slots.is_repeating[own_slots[index]]
+    for index in range(n_crossings):
+        crossings.begin[index] = count_below(wavelet, ranges.begin[places[index]])
+        crossings.end[index] = count_below(wavelet, ranges.end[places[index]])
+    for index in range(n_crossings):
+        place, held = places[index], totals[index]
+        total = event_weights[crossings.end[index]] - event_weights[crossings.begin[index]]
         need = np.int64(ranges.mark[place] - np.uint64(held - total))
-        crossings.begin[index], crossings.end[index] = begin, end
-        crossings.total[index], crossings.spent[index] = total, 0
+        totals[index], crossings.spent[index] = total, 0
         crossings.need[index] = need
-        crossings.reached[index] = max(slots.tau[ranges.slot[place]], 1) - need
+        crossings.reached[index] -= need
         # Should the member go on, it is from the weight that it holds now.
         ranges.mark[place] = np.uint64(held)
+    return n_repeating
 
 
 @lean_kernel
@@ -133,24 +146,24 @@ def find_crossings(wavelet: Wavelet, crossings: Crossings, n_crossings: int) -> 
 
     All members go down the levels together: a level's rows stay in the cache, and nobody waits.
     """
-    n_levels, n_events = wavelet.zeros.shape[0], wavelet.cells.shape[0]
-    spent, need, events, befores = crossings.spent, crossings.need, crossings.event, crossings.before
-    begins, ends = crossings.level_begin, crossings.level_end
+    n_levels, n_events = wavelet.zeros.shape[0], wavelet.weights.shape[0] - 1
+    begins, ends, events = crossings.level_begin, crossings.level_end, crossings.event
+    rests = crossings.rest
     for index in range(n_crossings):
         begins[index], ends[index] = crossings.begin[index], crossings.end[index]
-        events[index], befores[index] = 0, 0
+        events[index], rests[index] = 0, crossings.spent[index] + crossings.need[index]
     for level in range(n_levels):
-        zeros = wavelet.zeros[level]
-        n_zeros = zeros[n_events, 0]
+        zeros, zero_weights = wavelet.zeros[level], wavelet.zero_weights[level]
+        n_zeros = zeros[n_events]
         for index in range(n_crossings):
-            begin, end = begins[index], ends[index]
-            zeros_begin, zeros_end = zeros[begin, 0], zeros[end, 0]
-            weight = zeros[end, 1] - zeros[begin, 1]
-            is_one = befores[index] + weight < spent[index] + need[index]
-            begins[index] = n_zeros + begin - zeros_begin if is_one else zeros_begin
-            ends[index] = n_zeros + end - zeros_end if is_one else zeros_end
-            befores[index] += weight * is_one
-            events[index] = 2 * events[index] + is_one
+            begin, end = np.uint32(begins[index]), np.uint32(ends[index])
+            zeros_begin, zeros_end = zeros[begin], zeros[end]
+            weight, rest = zero_weights[end] - zero_weights[begin], rests[index]
+            is_one = weight < rest
+            begins[index] = n_zeros + begins[index] - zeros_begin if is_one else zeros_begin
+            ends[index] = n_zeros + ends[index] - zeros_end if is_one else zeros_end
+            rests[index] = rest - weight if is_one else rest
+            events[index] = (events[index] << np.int32(1)) | np.int32(is_one)
 
 
 @lean_kernel
@@ -172,9 +185,10 @@ def report_crossings(
     find_crossings(wavelet, crossings, n_crossings)
     row, n_again = out.n_rows[0], 0
     for index in range(n_crossings):
-        place, event = crossings.place[index], crossings.event[index]
-        slot, weight, before = ranges.slot[place], weights[event], crossings.before[index]
-        reached = crossings.reached[index] + before - crossings.spent[index]
+        place, slot, event = crossings.place[index], crossings.slot[index], crossings.event[index]
+        weight, need = weights[event], crossings.need[index]
+        # Of what it needs, all but the rest came before this event.
+        reached = crossings.reached[index] + need - crossings.rest[index]
         out.step[row] = steps[event]
         out.subscription[row] = slot
         out.reached[row] = np.uint64(reached) + np.uint64(weight)
@@ -184,10 +198,10 @@ def report_crossings(
             slots.tau[slot] = add_saturated(reached, weight)
             ranges.slot[place] = -1
             continue
-        need, spent = max(slots.tau[slot], 1), before + weight
-        total = crossings.total[index]
+        spent = crossings.spent[index] + need - crossings.rest[index] + weight
+        need, total = max(slots.tau[slot], 1), crossings.total[index]
         if need <= total - spent:
-            crossings.place[n_again] = place
+            crossings.place[n_again], crossings.slot[n_again] = place, slot
             crossings.begin[n_again], crossings.end[n_again] = crossings.begin[index], crossings.end[index]
             crossings.total[n_again], crossings.spent[n_again] = total, spent
             crossings.need[n_again], crossings.reached[n_again] = need, 0

@@ -28,12 +28,12 @@ lint: .venv/with-dev ## style, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/with-bench ## measure everything at 100,000 subscriptions, about ten minutes; write docs/benchmarks.md
+bench: .venv/with-bench ## measure everything at 100,000 subscriptions; write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --quick
 	$(BIN)/python -m benchmarks --report
 
-bench-full: .venv/with-bench ## the same at a million subscriptions and more; takes hours
-	$(BIN)/python -m benchmarks
+bench-full: .venv/with-bench ## the same at a million subscriptions and more; curves go on where they were stopped
+	$(BIN)/python -m benchmarks --resume
 	$(BIN)/python -m benchmarks --report
 
 docs: .venv/with-docs ## build the documentation into site/

@@ -21,7 +21,7 @@ from benchmarks.choice_parts.counters import COUNTERS, Counter, PostgresJoin
 from benchmarks.choice_parts.matchers import MATCHERS, Matcher
 from benchmarks.choice_parts.postgres import PostgresMatcher, server
 from benchmarks.choice_parts.tasks import Task, attributes_task, boxes_task, ranges_task
-from benchmarks.instrument.memory import peak_mb
+from benchmarks.instrument.memory import peaks_mb
 from benchmarks.instrument.records import Record
 from benchmarks.instrument.repeats import interleave
 from benchmarks.instrument.results import save
@@ -31,7 +31,7 @@ REPEATS = 5
 POSTGRES = "PostgreSQL, GiST"
 INTERVALS = "intervaltree"
 #: Rivals whose cost of an event does not depend on the batch: measured on some events of it.
-ONE_BY_ONE = {"NumPy scan": 200, INTERVALS: 200, POSTGRES: 500}
+ONE_BY_ONE = {"NumPy scan": 200, INTERVALS: 200, POSTGRES: 100}
 #: Elements that a rival counts in a batch, where it is not all of it: each makes thousands of pairs.
 ELEMENTS = {
     "NumPy scan": 50,
@@ -95,6 +95,7 @@ def match_all(contest: Contest, surroundings: Mapping[str, Any], compile_s: floa
     found = interleave(works, REPEATS, time.perf_counter)
     for matcher in built.values():
         getattr(matcher, "close", lambda: None)()
+    peaks = _peaks("match", (task.name, task.count), tuple(_rivals(task, None)))
     return [
         Record(
             "choices",
@@ -105,7 +106,7 @@ def match_all(contest: Contest, surroundings: Mapping[str, Any], compile_s: floa
             {"subscriptions": task.count, "batch": contest.batch, "events": counts[name]},
             compile_s=compile_s if name.startswith("Tocsin") else None,
             build_s=build_s[name],
-            peak_mb=_peak("match", task.name, task.count, name),
+            peak_mb=peaks.get(name),
             seed=task.seed,
             machine=surroundings,
         )
@@ -142,6 +143,7 @@ def count_all(
     for counter in built.values():
         getattr(counter, "close", lambda: None)()
     queries = len(work.tau)
+    peaks = _peaks("count", (queries,), tuple(name for name in makes if name != POSTGRES))
     return [
         Record(
             "choices",
@@ -152,7 +154,7 @@ def count_all(
             {"subscriptions": queries, "batch": batch, "events": counts[name]},
             compile_s=compile_s if name.startswith("Tocsin") else None,
             build_s=build_s[name],
-            peak_mb=_peak("count", queries, name),
+            peak_mb=peaks.get(name),
             seed=20160627,
             machine=surroundings,
         )
@@ -161,9 +163,9 @@ def count_all(
 
 
 @cache
-def _peak(work: str, *arguments: str | int) -> float | None:
-    """What a rival adds to memory: once for all sizes of batches; not of a server, which has its own."""
-    return None if POSTGRES in arguments else peak_mb(f"{PEAKS}:{work}", *arguments)
+def _peaks(work: str, of: tuple[str | int, ...], rivals: tuple[str, ...]) -> dict[str, float | None]:
+    """What rivals add to memory: once for all sizes of batches; not of a server, which has its own."""
+    return dict(zip(rivals, peaks_mb(f"{PEAKS}:{work}", [(*of, name) for name in rivals]), strict=True))
 
 
 class _Counting:
@@ -186,12 +188,15 @@ def _contests(quick: bool, address: str | None) -> list[Contest]:
     count = 100_000 if quick else 1_000_000
     contests = []
     narrow, wide = 0.02, 0.2
+    # Large batches by ranges of a task: joins of several ranges take up to a millisecond an event.
+    large = {1: 100_000, 2: 10_000} if quick else {1: 100_000, 2: 100_000, 3: 10_000}
     for task in (ranges_task(count), boxes_task(count), attributes_task(100_000, narrow)):
         contests.append(Contest(task, 1000, _rivals(task, address)))
-        together = {name: make for name, make in MATCHERS.items() if name not in ONE_BY_ONE}
-        contests.append(Contest(task, 100_000 if task.ranges < 3 else 10_000, together))
+        if task.ranges in large:
+            together = {name: make for name, make in MATCHERS.items() if name not in ONE_BY_ONE}
+            contests.append(Contest(task, large[task.ranges], together))
     task = attributes_task(100_000, wide)
-    contests.append(Contest(task, 1000, _rivals(task, address)))
+    contests.append(Contest(task, 200 if quick else 1000, _rivals(task, address)))
     return contests
 
 

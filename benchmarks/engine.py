@@ -23,6 +23,7 @@ from rich.table import Table
 
 import tocsin
 from benchmarks import machine
+from benchmarks.instrument.repeats import little_garbage
 
 Columns: TypeAlias = dict[str, np.ndarray]
 Generator: TypeAlias = np.random.Generator
@@ -257,16 +258,17 @@ def measure_kind(kind: Kind, subscriptions: int, sizes: tuple[int, ...], seconds
     # One round to warm up: kernels are compiled, buffers grow.
     rounds = [_rounds(engine, kind, supply, seconds) for supply in supplies]
     told = [0] * len(sizes)
-    for _ in range(REPEATS):
-        for place, measure in enumerate(measures):
-            chosen = [next(supplies[place]) for _ in range(rounds[place])]
-            gc.collect()
-            start = time.process_time()
-            for batch in chosen:
-                told[place] += engine.publish(kind.source, batch).num_rows
-            took = time.process_time() - start
-            measure.events_per_s.append(measure.batch * len(chosen) / took)
-            measure.scan_events_per_s.append(_scan_speed(scan))
+    with little_garbage():
+        for _ in range(REPEATS):
+            for place, measure in enumerate(measures):
+                chosen = [next(supplies[place]) for _ in range(rounds[place])]
+                gc.collect()
+                start = time.process_time()
+                for batch in chosen:
+                    told[place] += engine.publish(kind.source, batch).num_rows
+                took = time.process_time() - start
+                measure.events_per_s.append(measure.batch * len(chosen) / took)
+                measure.scan_events_per_s.append(_scan_speed(scan))
     for place, measure in enumerate(measures):
         measure.changes_per_event = told[place] / (REPEATS * rounds[place] * measure.batch)
     return measures

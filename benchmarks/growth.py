@@ -17,7 +17,7 @@ from benchmarks.growth_parts.curves import Point, points, switches
 from benchmarks.growth_parts.worlds import World, bytes_of
 from benchmarks.instrument.records import Record
 from benchmarks.instrument.repeats import interleave
-from benchmarks.instrument.results import read_all, save
+from benchmarks.instrument.results import known_cases, save
 
 REPEATS = 5
 #: Work of a repeat, at least: the clock ticks in microseconds, a single row takes some of them.
@@ -29,16 +29,15 @@ def main(quick: bool, resume: bool = False) -> None:
     console = Console(width=120)
     surroundings = machine.describe() | {"quick": quick}
     console.print(surroundings)
-    known = _known(str(surroundings["commit"])) if resume else set()
-    asked = [point for point in [*points(quick), *switches()] if point.case not in known]
+    known = known_cases("growth", surroundings) if resume else set()
+    asked = [point for point in [*points(quick), *switches(quick)] if point.case not in known]
     console.print(f"{len(asked)} points, {len(known)} known")
     for point in track(asked, console=console, description="growth"):
+        start = time.perf_counter()
         records = measure(point, surroundings)
         save(records)
-        console.print(
-            f"{point.case}: "
-            + ", ".join(f"{record.subject} {record.median:,.3g} {record.unit}" for record in records)
-        )
+        told = ", ".join(f"{record.subject} {record.median:,.3g} {record.unit}" for record in records)
+        console.print(f"{point.case}: {told} ({time.perf_counter() - start:.1f} s)")
 
 
 def measure(point: Point, surroundings: dict[str, Any]) -> list[Record]:
@@ -68,7 +67,3 @@ def measure(point: Point, surroundings: dict[str, Any]) -> list[Record]:
         )
         for name, values in found.items()
     ]
-
-
-def _known(commit: str) -> set[str]:
-    return {record.case for record in read_all() if record.program == "growth" and record.commit == commit}

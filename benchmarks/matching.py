@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.instrument.memory import footprint
 from tocsin.indexes.contract import ChangeSet, Ints
 from tocsin.indexes.matching import (
     AccessIndex,
@@ -317,28 +318,6 @@ def _ratios(measures: list[Measure]) -> list[str]:
 
 def _shown(rival: str, top: int | None) -> str:
     return f"{rival}, all" if top is None else f"{rival}, best {top}"
-
-
-def footprint(thing: object) -> int:
-    """Bytes of all arrays that an index holds, each counted once."""
-    seen: set[int] = set()
-    waiting, total = [thing], 0
-    while waiting:
-        item = waiting.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, np.ndarray):
-            base = item.base
-            total += item.nbytes if not isinstance(base, np.ndarray) else 0
-            waiting += [base] if isinstance(base, np.ndarray) else []
-        elif isinstance(item, dict):
-            waiting.extend(item.values())
-        elif isinstance(item, list | tuple):
-            waiting.extend(item)
-        elif hasattr(item, "__dict__") and not isinstance(item, type):
-            waiting.extend(vars(item).values())
-    return total
 
 
 def _arguments() -> argparse.Namespace:

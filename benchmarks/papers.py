@@ -6,11 +6,13 @@ the network are the simulator's, and those of range top-k the ranges program's.
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 
 from benchmarks import machine
 from benchmarks.instrument.records import Record
-from benchmarks.instrument.results import read_all, save
+from benchmarks.instrument.results import known_cases, save
 from benchmarks.instrument.words import number
 from benchmarks.paper_parts import matching, thresholds, windows
 from benchmarks.paper_parts.sweeps import Sweep
@@ -21,16 +23,17 @@ def main(quick: bool, resume: bool = False) -> None:
     console = Console(width=120)
     surroundings = machine.describe() | {"quick": quick}
     console.print(surroundings)
-    commit = surroundings["commit"]
-    known = {record.case for record in read_all() if resume and record.commit == commit}
+    known = known_cases("papers", surroundings) if resume else set()
     for sweep in [*thresholds.sweeps(quick), *windows.sweeps(quick), *matching.sweeps(quick)]:
         for value in sweep.values:
             if sweep.case(value) in known:
                 continue
+            start = time.perf_counter()
             records = measure(sweep, value, surroundings)
             save(records)
+            took = time.perf_counter() - start
             told = ", ".join(f"{record.subject} {number(record.median)}" for record in records)
-            console.print(f"{sweep.case(value)}: {told} {sweep.unit}")
+            console.print(f"{sweep.case(value)}: {told} {sweep.unit} ({took:.1f} s)")
 
 
 def measure(sweep: Sweep, value: float | str, surroundings: dict[str, object]) -> list[Record]:

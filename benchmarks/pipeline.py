@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 import time
@@ -28,6 +29,8 @@ DOMAIN, WIDTH = 100_000, 10_000
 MASTER = "local[2,4]"
 #: Of the plain way; a job has as many batches, or more.
 REPEATS = 5
+#: Rows of the batches before those that count.
+FIRST = (10_000, 10_000)
 #: Width of the bins of the binned join: a subscription lies in eleven.
 BIN = 1000
 
@@ -116,12 +119,15 @@ def _job(folder: Path, shards: int = 2) -> Job:
 
 
 def _measure_job(folder: Path, subscriptions: int, sizes: list[int], shards: int = 2) -> list[Batch]:
-    """A job over one file a batch; the first batch, which registers and compiles, is left out."""
+    """A job over one file a batch; the first batches, which register and compile, are left out."""
+    _write_input(folder, subscriptions, sizes)
+    return _run(folder, [*FIRST, *sizes], shards)[len(FIRST) :]
+
+
+def _write_input(folder: Path, subscriptions: int, sizes: list[int]) -> None:
     _write_thresholds(folder, subscriptions, events=sum(sizes))
-    sizes = [10_000, 10_000, *sizes]
-    for number, rows in enumerate(sizes):
+    for number, rows in enumerate([*FIRST, *sizes]):
         _write_trades(folder, number, rows)
-    return _run(folder, sizes, shards)[2:]
 
 
 def _run(folder: Path, sizes: Iterable[int], shards: int) -> list[Batch]:
@@ -250,3 +256,40 @@ def _sizes_table(subscriptions: int, batches: list[Batch]) -> Table:
             shown,
         )
     return table
+
+
+def _measure_one_size(folder: Path, subscriptions: int, rows: int, batches: int, is_prepared: bool) -> None:
+    """One size of micro-batches alone, over input that may be there already; adds to the results."""
+    sizes = [rows] * batches
+    if not is_prepared:
+        _write_input(folder, subscriptions, sizes)
+    surroundings = machine.describe() | {"quick": False}
+    spark = session(_job(folder), master=MASTER, log=folder / "spark.log")
+    found = _run(folder, [*FIRST, *sizes], shards=2)[len(FIRST) :]
+    spark.stop()
+    Console(width=140).print(_sizes_table(subscriptions, found))
+    surroundings["numpy_scan_ms_after"] = machine.numpy_scan_ms()
+    line = {
+        "subscriptions": subscriptions,
+        "batches": [batch._asdict() for batch in found],
+        "machine": surroundings,
+    }
+    with RESULTS.open("a") as lines:
+        lines.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description="one size alone")
+    parser.add_argument("folder", type=Path, help="where its files are to be, or are")
+    parser.add_argument("--subscriptions", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of a micro-batch")
+    parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--prepare", action="store_true", help="only write the input")
+    parser.add_argument("--prepared", action="store_true", help="the input is there")
+    options = parser.parse_args()
+    if options.prepare:
+        _write_input(options.folder, options.subscriptions, [options.rows] * options.batches)
+    else:
+        _measure_one_size(
+            options.folder, options.subscriptions, options.rows, options.batches, options.prepared
+        )

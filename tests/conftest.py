@@ -3,15 +3,25 @@
 Hypothesis profiles: `ci` is the default; `interpreted` runs fewer examples, for when kernels run as
 plain Python (`NUMBA_DISABLE_JIT=1`). `HYPOTHESIS_PROFILE` chooses another. No profile has a deadline:
 the first example may have to wait for the compiler.
+
+Workers of `--dist loadfile`: all tests of one room of the indexes go to one worker, so that its kernels are
+compiled once, and not by two workers at a time. Other tests go file by file, when most kernels are there.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Generator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+#: The rooms of the indexes, those first that take longest.
+ROOMS = ("ranges", "windows", "thresholds", "matching")
+_ROOM = re.compile(rf"(?:^tests/indexes/test_|\[)({'|'.join(ROOMS)})(?=[_:.])")
 
 _shared = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", _shared, max_examples=100)
@@ -23,3 +33,31 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("interpreted" if 
 def examples(count: int) -> int:
     """How many examples to try where the profile's number is not right: fewer of plain Python's."""
     return max(count // 6, 3) if INTERPRETED else count
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Rooms first, then files with slow tests, then what is left: short ones at the end fill both workers."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+
+    def place(item: pytest.Item) -> int:
+        group = group_of(item.nodeid)
+        return ROOMS.index(group) if group in ROOMS else len(ROOMS) + (item.path not in slow)
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Where `--dist loadfile` asks for file by file, go group by group, in the order of the tests."""
+    scheduler = yield
+    if config.getoption("dist") == "loadfile":
+        config.option.loadscopereorder = False
+        scheduler._split_scope = group_of
+    return scheduler
+
+
+def group_of(nodeid: str) -> str:
+    """A room of the indexes, as the test's file or its parameter's id begins; else the file."""
+    file, _, test = nodeid.partition("::")
+    found = _ROOM.search(file) or _ROOM.search(test)
+    return found[1] if found else file

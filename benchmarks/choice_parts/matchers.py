@@ -6,7 +6,7 @@ Every matcher is built from a task, and answers the pairs (event, subscription) 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import duckdb
 import numpy as np
@@ -17,8 +17,9 @@ from intervaltree import IntervalTree as Tree
 from rtree.index import Index, Property
 
 import tocsin
+from benchmarks.choice_parts.scanning import NumpyScan, parts_of
 from benchmarks.choice_parts.tasks import Task
-from tocsin.indexes.contract import Floats, Longs
+from tocsin.indexes.contract import Floats
 from tocsin.indexes.matching import AdaptiveMatching, Events, IdOrder
 from tocsin.indexes.shared.names import Names
 
@@ -68,42 +69,6 @@ class TocsinPublish:
         seq = changes.column("seq").to_numpy() - self._published
         self._published += len(table)
         return seq, changes.column("subscription").cast("int64").to_numpy()
-
-
-class NumpyScan:
-    """An event at a time: two comparisons over all subscriptions of an attribute, more for what is left."""
-
-    def __init__(self, task: Task) -> None:
-        self._parts = [(attribute, Part.of(columns)) for attribute, columns in parts_of(task)]
-
-    def match(self, events: Events, table: Floats) -> Pairs:
-        found = [self._one(row) for row in table]
-        return np.repeat(np.arange(len(table)), [len(slots) for slots in found]), np.concatenate(found)
-
-    def _one(self, row: Floats) -> Longs:
-        found = []
-        for attribute, part in self._parts:
-            slots = np.flatnonzero((part.low[0] <= row[attribute]) & (row[attribute] <= part.high[0]))
-            for other, low, high in zip(part.attribute[1:], part.low[1:], part.high[1:], strict=True):
-                value = row[other[slots]]
-                slots = slots[(low[slots] <= value) & (value <= high[slots])]
-            found.append(part.slots[slots])
-        return np.concatenate(found) if len(found) > 1 else found[0]
-
-
-class Part(NamedTuple):
-    """Subscriptions with the same first attribute: a column a range."""
-
-    slots: Longs
-    attribute: list[Longs]
-    low: list[Floats]
-    high: list[Floats]
-
-    @classmethod
-    def of(cls, columns: dict[str, np.ndarray]) -> Part:
-        ranges = range(sum(name.startswith("lo") for name in columns))
-        others = [[columns[f"{name}{number}"] for number in ranges] for name in ("a", "lo", "hi")]
-        return cls(columns["id"], *others)
 
 
 class PolarsJoin:
@@ -214,24 +179,6 @@ MATCHERS: dict[str, Callable[[Task], Matcher]] = {
     "rtree": RTree,
     "intervaltree": IntervalTree,
 }
-
-
-def parts_of(task: Task) -> list[tuple[int, dict[str, np.ndarray]]]:
-    """Subscriptions by their first attribute: their numbers, and attribute, low and high of each range."""
-    parts = []
-    for attribute in range(task.dimensions):
-        mine = np.flatnonzero(task.attribute[:, 0] == attribute)
-        if len(mine) == 0:
-            continue
-        columns: dict[str, np.ndarray] = {"id": mine}
-        for number in range(task.ranges):
-            columns |= {
-                f"a{number}": task.attribute[mine, number],
-                f"lo{number}": task.low[mine, number],
-                f"hi{number}": task.high[mine, number],
-            }
-        parts.append((attribute, columns))
-    return parts
 
 
 def others_of(task: Task) -> dict[int, int | None]:

@@ -25,6 +25,7 @@ from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.sparse import PaintSparse
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
+from tocsin.indexes.thresholds.adaptive import SOME, WORK
 from tocsin.indexes.windows import AdaptivePreference, PreferenceScan, PreferenceViews
 from tocsin.indexes.windows.adaptive import MANY as MANY_WINDOWS
 
@@ -194,6 +195,13 @@ class Switch(NamedTuple):
     engine: Make
     many: int
     batches: tuple[int, ...]
+    #: subscriptions times events of a batch from which on it takes the index as well, if there are so many
+    work: int | None = None
+    some: int = 0
+
+    def taken_from(self, batch: int) -> int:
+        """From how many subscriptions on the index is taken, at a size of batches."""
+        return self.many if self.work is None else min(self.many, max(self.some, -(-self.work // batch)))
 
 
 def _adaptive_topk(settings: Settings) -> TopKRange:
@@ -201,7 +209,9 @@ def _adaptive_topk(settings: Settings) -> TopKRange:
 
 
 SWITCHES = {
-    "thresholds": Switch(partial(ThresholdWorld, AdaptiveThresholds), MANY_THRESHOLDS, (1, 100, 10_000)),
+    "thresholds": Switch(
+        partial(ThresholdWorld, AdaptiveThresholds), MANY_THRESHOLDS, (1, 100, 10_000), WORK, SOME
+    ),
     "range top-k": Switch(partial(TableWorld, _adaptive_topk), MANY_RANGES, (1, 100, 1000)),
     "windows, top-k": Switch(partial(WindowWorld, AdaptivePreference), MANY_WINDOWS, (10, 100, 1000)),
     "matching, 8 of 400": Switch(
@@ -225,16 +235,16 @@ def _quick(values: tuple[int, ...]) -> tuple[int, ...]:
     return few if len(few) < 4 else few[::2]
 
 
-def switches() -> list[Point]:
-    """Few subscriptions: index, scan, and the engine, which takes one of them."""
+def switches(quick: bool) -> list[Point]:
+    """Few subscriptions: index, scan, and the engine, which takes one; of a quick run every second."""
     found = []
     for family in FAMILIES:
         if family.name not in SWITCHES:
             continue
-        engine, _, batches = SWITCHES[family.name]
-        for batch in batches:
+        engine = SWITCHES[family.name].engine
+        for batch in SWITCHES[family.name].batches:
             middle = replace(family.middle, batch=batch)
             name = f"{family.name}, few, batches of {batch:,}"
             named = replace(family, name=name, middle=middle, scanned=max(FEW), engine=engine)
-            found += [Point(named, "subscriptions", value) for value in FEW]
+            found += [Point(named, "subscriptions", value) for value in (FEW[::2] if quick else FEW)]
     return found

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.choice_parts.matchers import id_order
+from benchmarks.instrument.memory import footprint
 from benchmarks.range_parts.workloads import draw, ranges
-from benchmarks.threshold_parts.playing import footprint
 from benchmarks.threshold_parts.workloads import static
 from benchmarks.window_parts.workloads import IND
 from benchmarks.window_parts.workloads import Workload as WindowWorkload
@@ -78,7 +78,10 @@ class ThresholdWorld:
         }
         self.index.register(np.arange(count, dtype=np.int32), values)
         heavy = np.full(HEAVY, max(1, 400 * count // HEAVY), np.int64)
-        self.index.apply(np.resize(work.values, (HEAVY, dimensions)), heavy)
+        # In batches as they will come: the engine chooses by their size.
+        elements = np.resize(work.values, (HEAVY, dimensions))
+        for at in range(0, HEAVY, batch):
+            self.index.apply(elements[at : at + batch], heavy[at : at + batch])
         # Of single rows fewer: where many mature, each takes a hundred microseconds.
         length = batch * -(-max(LONG if batch >= 100 else DRAWN, batch) // batch)
         elements, weights = np.resize(work.values, (length, dimensions)), np.resize(work.weights, length)

@@ -183,7 +183,10 @@ def of_pipeline(line: Line) -> list[Record]:
         records.append(
             Record("pipeline", case, "engine on Spark", "events/s", tuple(rates), sizes, machine=machine)
         )
-    few = line["few"]
+    few = line.get("few")
+    if few is None:
+        # A run of one size alone.
+        return records
     case = f"{few['subscriptions']:,} thresholds, beside the plain way"
     subjects = {
         "engine on Spark": "events_per_s",

@@ -35,13 +35,11 @@ class Change:
 
 
 def changes(now: Iterable[Record], before: Iterable[Record]) -> list[Change]:
-    """What was measured both times, the greatest fall first. Cost: linear, sorted."""
-    known = newest(before)
-    found = [
-        Change(known[record.key], record)
-        for record in newest(now).values()
-        if record.key in known and known[record.key].when != record.when
-    ]
+    """What was measured both times, quickly or not, the greatest fall first. Cost: linear, sorted."""
+    held = list(before)
+    known = {is_quick: newest(one for one in held if one.is_quick == is_quick) for is_quick in (False, True)}
+    pairs = [(known[record.is_quick].get(record.key), record) for record in newest(now).values()]
+    found = [Change(was, record) for was, record in pairs if was is not None and was.when != record.when]
     return sorted((change for change in found if change.now.median and change.before.median), key=_times)
 
 

@@ -72,22 +72,28 @@ class Verdict:
 
 
 def read_floors(path: Path = FILE) -> tuple[float, list[Floor]]:
-    """The NumPy scan that issues' figures belong to, in ms, and all floors."""
+    """The NumPy scan that the issues give beside their figures, in ms, and all floors."""
     given = tomllib.loads(path.read_text())
     return float(given["reference_scan_ms"]), [Floor(**entry) for entry in given["floor"]]
 
 
 def judge(floors: Iterable[Floor], records: Iterable[Record], reference_scan_ms: float) -> list[Verdict]:
-    """Every floor against the newest run that has both sides of it. Cost: linear, sorted."""
-    known = sorted(records, key=lambda record: record.when)
+    """Every floor against the newest run that has both sides of it, a whole one if there is one.
+
+    Cost: linear, sorted.
+    """
+    known = sorted(records, key=lambda record: record.rank)
     return [_judge(floor, known, reference_scan_ms) for floor in floors]
 
 
 def counts(rival: Record, figure: float | None, reference_scan_ms: float) -> bool:
-    """Whether a rival is fast enough to prove something, on a machine as fast as its NumPy scan says."""
+    """Whether a rival is fast enough to prove something, on a machine as fast as its NumPy scan says.
+
+    A run without that scan is held to the figure as it stands.
+    """
     if figure is None:
         return True
-    slowness = (rival.scan_ms or reference_scan_ms) / reference_scan_ms
+    slowness = (rival.reference_ms or reference_scan_ms) / reference_scan_ms
     if rival.is_rate:
         return rival.median >= figure / slowness / TOO_SLOW
     return rival.median <= figure * slowness * TOO_SLOW

@@ -60,6 +60,15 @@ class Record:
         return str(self.machine.get("when", ""))
 
     @property
+    def is_quick(self) -> bool:
+        return bool(self.machine.get("quick"))
+
+    @property
+    def rank(self) -> tuple[bool, str]:
+        """What makes it better to tell of than another of the same key: a whole run, then a later one."""
+        return not self.is_quick, self.when
+
+    @property
     def commit(self) -> str:
         return str(self.machine.get("commit", ""))
 
@@ -69,6 +78,12 @@ class Record:
         names = ("numpy_scan_ms", "numpy_scan_ms_before", "numpy_scan_ms_after")
         taken = [float(self.machine[name]) for name in names if name in self.machine]
         return min(taken) if taken else None
+
+    @property
+    def reference_ms(self) -> float | None:
+        """What the scan that the issues give took in the same run: 100,000 subscriptions of three ranges."""
+        taken = self.machine.get("three_ranges_scan_ms")
+        return None if taken is None else float(taken)
 
     def times(self, rival: Record) -> float:
         """How many times as good as a rival, in the direction of the unit."""

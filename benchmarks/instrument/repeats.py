@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 #: Does the work once and answers how many units of it were done.
@@ -33,10 +34,22 @@ def interleave(
             took = max(clock() - start, 1e-6)
             times[name] = max(1, min(10_000, round(least_s / took)))
     found: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(repeats):
-        for name, work in works.items():
-            gc.collect()
-            start = clock()
-            units = sum(work() for _ in range(times[name]))
-            found[name].append((clock() - start) / units)
+    with little_garbage():
+        for _ in range(repeats):
+            for name, work in works.items():
+                gc.collect()
+                start = clock()
+                units = sum(work() for _ in range(times[name]))
+                found[name].append((clock() - start) / units)
     return found
+
+
+@contextmanager
+def little_garbage() -> Iterator[None]:
+    """What is there already is not looked through at every `gc.collect`: that takes longer than most work."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

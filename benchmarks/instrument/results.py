@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,26 @@ def read_committed(folder: Path = FOLDER) -> list[Record]:
     ]
 
 
+def known_cases(program: str, surroundings: Mapping[str, Any]) -> set[str]:
+    """Cases that the commit at hand has already, of runs as quick as this one: others have other sizes."""
+    return {
+        record.case
+        for record in read_all()
+        if record.program == program
+        and record.commit == surroundings["commit"]
+        and record.is_quick == surroundings["quick"]
+    }
+
+
 def newest(records: Iterable[Record]) -> dict[tuple[str, str, str, str], Record]:
-    """Of each measurement the last; of equally old ones, what was written last. Cost: linear."""
+    """Of each measurement the last, but of a whole run rather than a quick one; of equals, the last written.
+
+    Cost: linear.
+    """
     found: dict[tuple[str, str, str, str], Record] = {}
     for record in records:
         known = found.get(record.key)
-        if known is None or known.when <= record.when:
+        if known is None or known.rank <= record.rank:
             found[record.key] = record
     return found
 

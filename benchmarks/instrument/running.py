@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,20 +37,20 @@ def run_all(names: Sequence[str], quick: bool, resume: bool) -> bool:
     """Run programs, print what changed and what the floors say: whether all is well."""
     console = _console()
     began = machine.describe()
-    failed = []
+    done: dict[str, Run] = {}
     for name in names:
         console.rule(name)
-        done = run(name, quick, resume)
-        if done.code:
-            failed.append(name)
-        else:
-            save([_record(name, done, quick, began)])
-        console.print(f"{name}: {done.seconds:.0f} s, {done.peak_mb:,.0f} MB at its peak")
+        done[name] = run(name, quick, resume)
+        if not done[name].code:
+            save([_record(name, done[name], quick, began)])
+        console.print(f"{name}: {done[name].seconds:.0f} s, {done[name].peak_mb:,.0f} MB at its peak")
+    failed = [name for name, one in done.items() if one.code]
     records = read_all()
     # Programs write down when each of them began.
     now = [each for each in records if each.program in names and each.when >= str(began["when"])]
     _print_changes(console, changes(now, read_committed()))
     are_held = _print_verdicts(console, judge_all(now))
+    console.print(_runs_table(done))
     if failed:
         console.print(f"[bold red]failed: {', '.join(failed)}")
     return are_held and not failed
@@ -96,6 +96,18 @@ def _record(name: str, done: Run, quick: bool, surroundings: dict[str, object]) 
     return Record(
         "runs", f"{name}, {size}", name, "s", (done.seconds,), peak_mb=done.peak_mb, machine=surroundings
     )
+
+
+def _runs_table(done: Mapping[str, Run]) -> Table:
+    """How long each program took, the longest first, and all of them."""
+    table = Table(title="how long each took", title_justify="left", show_footer=True)
+    seconds = sum(one.seconds for one in done.values())
+    table.add_column("program", "all")
+    table.add_column("seconds", f"{seconds:,.0f}", justify="right")
+    table.add_column("peak MB", justify="right")
+    for name, one in sorted(done.items(), key=lambda each: -each[1].seconds):
+        table.add_row(name, f"{one.seconds:,.0f}", f"{one.peak_mb:,.0f}")
+    return table
 
 
 def _print_changes(console: Console, found: list[Change]) -> None:

@@ -99,7 +99,7 @@ def _switch(records: Sequence[Record]) -> str:
     if not groups:
         return ""
     marks = {
-        name: float(switch.many)
+        name: float(switch.taken_from(int(name.rpartition(" ")[2].replace(",", ""))))
         for name in groups
         for family, switch in SWITCHES.items()
         if name.startswith(f"{family}, batches")
@@ -119,8 +119,9 @@ def _switch(records: Sequence[Record]) -> str:
         rows.append((name, passed, f"{int(marks[name]):,}", where))
     headings = ("", "the index is faster from", "the engine takes it from", "most that the choice costs")
     return (
-        "**Where the engine goes over from the scan to the index**\n\nThe dotted line is where it does: one "
-        "number for all sizes of batches, so it is not the best for each. The last column is the time of the "
+        "**Where the engine goes over from the scan to the index**\n\nThe dotted line is where it does; "
+        "for thresholds it depends on the size of batches, for the others it is one number for all, so it is "
+        "not the best for each. The last column is the time of the "
         "engine if that of the better one of the two is 1, at worst among the sizes measured.\n\n"
         f"![Scan, index and engine, few subscriptions]({path})\n\n{table(headings, rows)}\n"
     )

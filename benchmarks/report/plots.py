@@ -15,6 +15,8 @@ from benchmarks.report.style import INK, OTHER_OWN, OWN, PLAIN, RIVALS, grid_of,
 
 #: The engine is one of the other two, and drawn over it.
 LINES = {"index": OWN, "scan": PLAIN, "engine": RIVALS[0]}
+#: Letters of a title that is written smaller, so that it stays inside the picture.
+LONG = 30
 
 
 class Line(NamedTuple):
@@ -66,7 +68,7 @@ def curves(
             )
         if marks and name in marks:
             axis.axvline(marks[name], color=INK, linestyle=":", linewidth=1)
-        axis.set_title(name)
+        axis.set_title(name, fontsize=9 if len(name) <= LONG else 8)
     for axis in axes[-3:]:
         axis.set_xlabel(label)
     axes[0].set_ylabel(unit)

@@ -194,10 +194,21 @@ def measured_section(records: Sequence[Record], runs: Sequence[Record]) -> str:
             str(machine.get("cores", "")),
             " to ".join(loads),
             number(record.scan_ms),
+            number(record.reference_ms),
             str(machine.get("commit", "")),
             "quick" if machine.get("quick") else "full",
         )
-    headings = ("program", "when (UTC)", "processor", "cores", "load", "NumPy scan, ms", "commit", "size")
+    headings = (
+        "program",
+        "when (UTC)",
+        "processor",
+        "cores",
+        "load",
+        "scan, ms",
+        "three ranges, ms",
+        "commit",
+        "size",
+    )
     text = table(headings, [rows[key] for key in sorted(rows)], left=3) + "\n"
     compiled = {
         (record.program, record.subject.split(", ")[0]): number(record.compile_s)

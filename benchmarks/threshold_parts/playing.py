@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from benchmarks.instrument.memory import footprint
 from benchmarks.threshold_parts.workloads import Workload
 from tocsin.indexes.contract import ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import Slots, grown
@@ -176,27 +177,3 @@ class Player:
 
     def _living(self) -> Ints:
         return np.flatnonzero(self._slot_query[: self._slots.top] >= 0).astype(np.int32)
-
-
-def footprint(thing: object) -> int:
-    """Bytes of all arrays that an index holds, each counted once."""
-    seen: set[int] = set()
-    total = 0
-    waiting = [thing]
-    while waiting:
-        item = waiting.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, np.ndarray):
-            if isinstance(item.base, np.ndarray):
-                waiting.append(item.base)
-            else:
-                total += item.nbytes
-        elif isinstance(item, dict):
-            waiting.extend(item.values())
-        elif isinstance(item, list | tuple):
-            waiting.extend(item)
-        elif hasattr(item, "__dict__") and not isinstance(item, type):
-            waiting.extend(vars(item).values())
-    return total

@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.threshold_parts.playing import footprint
+from benchmarks.instrument.memory import footprint
 from benchmarks.window_parts.workloads import Workload
 from tocsin.indexes.contract import ABSENT, ChangeSet, RowDelta, RowIndex
 

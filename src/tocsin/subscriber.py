@@ -68,7 +68,7 @@ class Subscriber:
             self._seq = row.get("seq", seq) if seq is None else seq
             x = _bounds(row["x"])
             is_inside = all(map(operator.le, self.lo, x)) and all(map(operator.le, x, self.hi))
-            if is_inside and self._is_of_space(row) and (self.kind == "distinct" or _is_number(row["y"])):
+            if is_inside and self._is_of_space(row) and (self.kind == "distinct" or _is_number(row.get("y"))):
                 self._hold(self._entry(row))
 
     def receives(self, message: Message) -> bool:
@@ -123,8 +123,8 @@ class Subscriber:
         return self.space is None or row.get("space", self.space) == self.space
 
     def _entry(self, row: Message) -> Entry:
-        """What a row or a message says; values have no insertion number."""
-        return Entry(row["key"], row["y"], 0 if self.kind == "distinct" else row["born"])
+        """What a row or a message says; values have no insertion number. JSON leaves out what is null."""
+        return Entry(row["key"], row.get("y"), 0 if self.kind == "distinct" else row["born"])
 
     def _outer(self, bound: Bound | None) -> tuple[float | None, ...]:
         """Outer bounds, one a dimension; None alone is none in each."""

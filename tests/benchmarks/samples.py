@@ -17,10 +17,18 @@ def record(
     unit: str = "µs an event",
     when: str = FIRST,
     scan_ms: float = 0.6,
+    reference_ms: float | None = 0.25,
     **more: Any,
 ) -> Record:
     """A record of the program `sample`, or of another that `more` names."""
-    machine = {"when": when, "numpy_scan_ms": scan_ms, "processor": "a machine", "cores": 2, "load": 0.5}
+    machine = {
+        "when": when,
+        "numpy_scan_ms": scan_ms,
+        "three_ranges_scan_ms": reference_ms,
+        "processor": "a machine",
+        "cores": 2,
+        "load": 0.5,
+    }
     given = {"program": "sample", "machine": machine, **more}
     return Record(case=case, subject=subject, unit=unit, figures=figures, **given)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from benchmarks.instrument.comparing import changes
 from benchmarks.instrument.fits import crossing, fit
-from benchmarks.instrument.memory import peak_mb
+from benchmarks.instrument.memory import peak_mb, peaks_mb
 from benchmarks.instrument.records import Record
-from benchmarks.instrument.repeats import interleave
+from benchmarks.instrument.repeats import interleave, little_garbage
 from benchmarks.instrument.words import number, spread, table
 
 from tests.benchmarks.samples import FIRST, LATER, record
@@ -126,3 +128,15 @@ def test_peak_memory_is_what_the_work_adds() -> None:
 
 def test_work_that_fails_has_no_peak() -> None:
     assert peak_mb("tests.benchmarks.hoarding:fail") is None
+
+
+@pytest.mark.slow
+def test_each_piece_of_work_has_a_peak_of_its_own() -> None:
+    large, small = peaks_mb("tests.benchmarks.hoarding:hold", [[64], [8]])
+    assert large is None or small is None or large > small + 40
+
+
+def test_what_was_there_is_not_looked_through() -> None:
+    with little_garbage():
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0

@@ -83,7 +83,7 @@ def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:
 def test_what_was_asked_is_told_with_what_is_short() -> None:
     asked = Floor(4, "sample", "a case", "engine", floor=5.0, asked=10.0, rival="rival", rival_figure=60.0)
     limit = Floor(4, "sample", "a case", "engine", floor=1.0, asked=1.0, limit=20.0)
-    verdicts = judge([asked, limit], [record("engine", 10.0), record("rival", 70.0)], 0.6)
+    verdicts = judge([asked, limit], [record("engine", 10.0), record("rival", 70.0)], 0.25)
     text = asked_section(verdicts)
     assert "| engine: a case | rival | 7 | 10 | 5 | short of what was asked |" in text
     assert "| engine: a case | limit 20 | 10 | 20 | 20 | met |" in text
@@ -104,7 +104,7 @@ def test_the_first_table_has_the_largest_case_and_rivals_of_its_run() -> None:
 
 def test_a_rival_that_does_not_count_is_no_success() -> None:
     asked = Floor(4, "sample", "a case", "engine", floor=5.0, asked=5.0, rival="rival", rival_figure=10.0)
-    verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.6)
+    verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.25)
     assert "met, but the rival does not count" in asked_section(verdicts)
     assert "0 are reached, 0 are not, and 1 stand against a rival that is too slow to count" in headline(
         verdicts, []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.instrument.adapters import ADAPTERS
+from benchmarks.instrument.comparing import changes
+from benchmarks.instrument.floors import Floor, judge
 from benchmarks.instrument.results import FOLDER, newest, parse, read_all, read_committed, save
 
 from tests.benchmarks.samples import FIRST, LATER, record
@@ -97,6 +100,16 @@ def test_a_program_that_is_not_known_and_an_empty_file_give_nothing() -> None:
 def test_of_each_measurement_the_newest() -> None:
     known = [record("a", 2.0, when=LATER), record("a", 1.0, when=FIRST), record("b", 3.0)]
     assert sorted(each.median for each in newest(known).values()) == [2.0, 3.0]
+
+
+def test_a_quick_run_does_not_stand_in_for_a_whole_one() -> None:
+    whole = record("a", 1.0)
+    quick = replace(whole, figures=(9.0,), machine={"when": LATER, "quick": True})
+    assert newest([whole, quick])[whole.key] is whole
+    assert newest([quick])[quick.key] is quick
+    verdict = judge([Floor(4, "sample", "a case", "a", floor=1.0, limit=5.0)], [whole, quick], 0.25)[0]
+    assert verdict.own is whole
+    assert not changes([quick], [whole])
 
 
 def test_records_are_added_to_the_file_of_their_program(tmp_path: Path) -> None:

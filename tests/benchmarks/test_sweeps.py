@@ -15,7 +15,7 @@ from benchmarks.report.papers import ROWS
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_point_has_a_name_of_its_own(quick: bool) -> None:
-    names = [point.case for point in [*points(quick), *switches()]]
+    names = [point.case for point in [*points(quick), *switches(quick)]]
     assert len(set(names)) == len(names)
 
 

@@ -141,7 +141,7 @@ def test_wrong_type_in_delete(engine: tocsin.Engine, refused: Refused) -> None:
 @pytest.mark.parametrize("keys", [7, None, "AB"])
 def test_keys_that_are_no_keys(engine: tocsin.Engine, refused: Refused, keys: object) -> None:
     """A bare text too: else its letters would be deleted."""
-    refused(tocsin.RowError, engine.delete, "stocks", keys)
+    assert f"not {keys!r}" in str(refused(tocsin.RowError, engine.delete, "stocks", keys))
 
 
 def test_null_time(engine: tocsin.Engine, refused: Refused) -> None:
@@ -167,37 +167,41 @@ def test_delete_from_a_stream(engine: tocsin.Engine, refused: Refused) -> None:
 
 @pytest.mark.parametrize("source", ["stocks", "trades"])
 def test_advance_of_what_has_no_time(engine: tocsin.Engine, refused: Refused, source: str) -> None:
-    refused(tocsin.RowError, engine.advance, source, NOON)
+    assert f"'{source}' has no window of time" in str(refused(tocsin.RowError, engine.advance, source, NOON))
 
 
 @pytest.mark.parametrize("time", ["tomorrow", None, True])
 def test_advance_to_what_is_no_time(engine: tocsin.Engine, refused: Refused, time: object) -> None:
-    refused(tocsin.RowError, engine.advance, "flows", time)
+    assert f"{time!r} is not a time" in str(refused(tocsin.RowError, engine.advance, "flows", time))
 
 
 @pytest.mark.parametrize("source", ["stocks", "visitors"])
 @pytest.mark.parametrize("rows", [7, "rows", ["rows"], [("symbol", "A")], None])
 def test_rows_that_are_no_rows(engine: tocsin.Engine, refused: Refused, source: str, rows: object) -> None:
-    refused(tocsin.RowError, engine.publish, source, rows)
+    error = refused(tocsin.RowError, engine.publish, source, rows)
+    wrong = rows[0] if isinstance(rows, list) else rows
+    assert str(error).endswith(f"not {type(wrong).__name__}")
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("row", "words"),
     [
-        {"age": {"low": 1}},
-        {"age": (1, 2, 3)},
-        {"age": ("a", "b")},
-        {"age": object()},
-        {7: 1},
-        {"age": 1, "_weights": 5},
-        {"age": 1, "_weights": {"age": "much"}},
-        {"age": 1, "_weights": {"age": math.nan}},
+        ({"age": {"low": 1}}, "'age': dict is not a number"),
+        ({"age": (1, 2, 3)}, "'age': a range is (low, high), not (1, 2, 3)"),
+        ({"age": ("a", "b")}, "'age': str is not a number"),
+        ({"age": object()}, "'age': object is not a number"),
+        ({7: 1}, "attribute names are strings, not int"),
+        ({"age": 1, "_weights": 5}, "_weights is a dict"),
+        ({"age": 1, "_weights": {"age": "much"}}, "'age': str is not a number"),
+        ({"age": 1, "_weights": {"age": math.nan}}, "'age': a weight is a finite number, not nan"),
     ],
 )
 def test_sparse_rows_that_cannot_be_read(
-    engine: tocsin.Engine, refused: Refused, row: dict[Any, Any]
+    engine: tocsin.Engine, refused: Refused, row: dict[Any, Any], words: str
 ) -> None:
-    refused(tocsin.RowError, engine.publish, "visitors", [{"age": 20}, row])
+    error = refused(tocsin.RowError, engine.publish, "visitors", [{"age": 20}, row])
+    assert str(error).startswith("row 1")
+    assert words in str(error)
 
 
 @pytest.mark.parametrize("top", [0, -1, 1.5, "five", True])
@@ -206,7 +210,8 @@ def test_top_that_is_no_number_of_matches(engine: tocsin.Engine, refused: Refuse
 
 
 def test_top_on_a_table(engine: tocsin.Engine, refused: Refused) -> None:
-    refused(tocsin.ParameterError, engine.publish, "stocks", [{"symbol": "B"}], top=5)
+    error = refused(tocsin.ParameterError, engine.publish, "stocks", [{"symbol": "B"}], top=5)
+    assert "'stocks' is a table" in str(error)
 
 
 def test_a_weight_that_does_not_fit(tmp_path: Path) -> None:
@@ -314,16 +319,18 @@ def test_unsupported_shapes(engine: tocsin.Engine, refused: Refused, sql: str) -
 
 
 @pytest.mark.parametrize(
-    "sql",
+    ("sql", "text"),
     [
-        "SELECT symbol FROM stocks WHERE risk < 'high'",
-        "SELECT symbol FROM stocks WHERE risk < TRUE",
-        "SELECT price FROM trades WHERE price = 'high'",
-        "SELECT SUM(shares) FROM trades HAVING SUM(shares) >= 'many'",
+        ("SELECT symbol FROM stocks WHERE risk < 'high'", "'high'"),
+        ("SELECT symbol FROM stocks WHERE risk < TRUE", "TRUE"),
+        ("SELECT price FROM trades WHERE price = 'high'", "'high'"),
+        ("SELECT SUM(shares) FROM trades HAVING SUM(shares) >= 'many'", "'many'"),
     ],
 )
-def test_a_literal_of_the_wrong_type(engine: tocsin.Engine, refused: Refused, sql: str) -> None:
-    refused(tocsin.SQLError, engine.subscribe, sql)
+def test_a_literal_of_the_wrong_type(engine: tocsin.Engine, refused: Refused, sql: str, text: str) -> None:
+    error = refused(tocsin.SQLError, engine.subscribe, sql)
+    assert isinstance(error, tocsin.SQLError)
+    assert error.text == text
 
 
 @pytest.mark.parametrize("k", ["0", "-1", "1.5", "'three'"])
@@ -383,7 +390,8 @@ def test_one_bad_parameter_among_good_ones(engine: tocsin.Engine, refused: Refus
 
 def test_parameter_columns_of_different_lengths(engine: tocsin.Engine, refused: Refused) -> None:
     columns = {"lo": [1.0, 2.0], "hi": [3.0], "k": [1]}
-    refused(tocsin.ParameterError, engine.subscribe_many, TEMPLATE, columns)
+    error = refused(tocsin.ParameterError, engine.subscribe_many, TEMPLATE, columns)
+    assert "different lengths" in str(error)
 
 
 @pytest.mark.parametrize("tau", [math.nan, None, "many", math.inf, 0, -1, 1e300, 2**63])
@@ -394,7 +402,7 @@ def test_a_threshold_that_cannot_be_reached(engine: tocsin.Engine, refused: Refu
 
 def test_a_text_parameter_where_a_number_is_wanted(engine: tocsin.Engine, refused: Refused) -> None:
     sql = "SELECT price FROM trades WHERE price > :p"
-    refused(tocsin.ParameterError, engine.subscribe, sql, p="high")
+    assert ":p is string" in str(refused(tocsin.ParameterError, engine.subscribe, sql, p="high"))
 
 
 def test_repeat_without_a_threshold(engine: tocsin.Engine, refused: Refused) -> None:
@@ -439,7 +447,8 @@ def test_duplicate_ids_among_many(engine: tocsin.Engine, refused: Refused, ids: 
 
 @pytest.mark.parametrize("id", [7, b"x"])
 def test_an_id_that_is_no_text(engine: tocsin.Engine, refused: Refused, id: object) -> None:
-    refused(tocsin.ParameterError, engine.subscribe, TEMPLATE, id=id, lo=1, hi=2, k=1)
+    error = refused(tocsin.ParameterError, engine.subscribe, TEMPLATE, id=id, lo=1, hi=2, k=1)
+    assert f"not {id!r}" in str(error)
 
 
 @pytest.mark.parametrize("verb", ["result", "explain", "unsubscribe"])
@@ -485,7 +494,8 @@ def test_bad_stream_declarations(
 
 @pytest.mark.parametrize("name", ["", None, 7])
 def test_a_source_needs_a_name(engine: tocsin.Engine, refused: Refused, name: object) -> None:
-    refused(tocsin.DeclarationError, engine.create_stream, name, columns={"x": "double"})
+    error = refused(tocsin.DeclarationError, engine.create_stream, name, columns={"x": "double"})
+    assert f"needs a name, not {name!r}" in str(error)
 
 
 def test_bad_table_declarations(engine: tocsin.Engine, refused: Refused) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from tocsin.gateway import serving
 from tocsin.gateway.server import Settings
 from tocsin.gateway.serving import WebServer, first_key
 
@@ -93,14 +95,17 @@ def running(folder: Path, **settings: Any) -> Iterator[Gateway]:
     assert key is not None
     server = WebServer(made, "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive(), "the gateway did not start"
-            time.sleep(0.01)
-        gateway = Gateway(f"http://127.0.0.1:{server.port}", key)
-        yield gateway
-        gateway.close()
-    finally:
-        server.should_exit = True
-        thread.join()
+    with pytest.MonkeyPatch.context() as patched:
+        # What nobody watches is looked for often, so that tests need not wait for it.
+        patched.setattr(serving, "SWEEP", 0.1)
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive(), "the gateway did not start"
+                time.sleep(0.01)
+            gateway = Gateway(f"http://127.0.0.1:{server.port}", key)
+            yield gateway
+            gateway.close()
+        finally:
+            server.should_exit = True
+            thread.join()

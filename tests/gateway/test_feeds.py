@@ -15,7 +15,6 @@ from tocsin.gateway.book import Held, Template
 from tocsin.gateway.dealings import Opening
 from tocsin.gateway.feeds import TOO_SLOW, WAITING, Feed, Pace
 from tocsin.gateway.history import Told
-from tocsin.gateway.sinks import Message
 
 HELD = Held(Template("t", "", "", "top-k", ()), (), 1)
 
@@ -75,8 +74,8 @@ class Connection:
         self.code: int | None = None
         self.on_room: Callable[[], None] = lambda: None
 
-    def send(self, message: Message) -> None:
-        self.sent.append(json.loads(message.text))
+    def send(self, kind: str, cursor: str | None, text: str) -> None:
+        self.sent.append(json.loads(text))
         self.times.append(self._desk.time)
 
     def close(self, code: int, reason: str) -> None:

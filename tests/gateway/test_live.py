@@ -139,7 +139,7 @@ def test_a_temporary_subscription_ends_when_its_client_vanishes(gateway: Gateway
         made = live.ask(type="subscribe", sql=TOP, params={"lo": 0, "hi": 1}, temporary=True)
         assert made["type"] == "subscribed"
         assert live.next()["type"] == "snapshot"
-        time.sleep(1.5)
+        time.sleep(0.6)
         gateway.ok("GET", f"/v1/subscriptions/{made['id']}")
     until = time.monotonic() + 30
     while gateway.call("GET", f"/v1/subscriptions/{made['id']}").status_code == 200:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
+from benchmarks.instrument.memory import footprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
+from tests.conftest import INTERPRETED, examples
 from tests.indexes.workloads import BY_RANK, SLOTS, WORKLOADS, Change, RowWorkload, Source, Workload
 from tests.test_signatures import signatures
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, Arrays, ChangeSet, Ints
@@ -24,10 +25,13 @@ Treat: TypeAlias = Callable[[np.ndarray], np.ndarray]
 #: Types that arrays are saved as.
 DTYPES = {np.dtype(name) for name in ("bool", "int8", "uint8", "int32", "int64", "float64")}
 SMALL = 2
-#: Rounds of coming and going after which an index must have stopped to grow.
-ROUNDS = 50
+#: Rounds of coming and going; after half of them an index must have stopped to grow.
+ROUNDS = 16 if INTERPRETED else 50
 
-every_index = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS.keys())
+every_index = pytest.mark.parametrize(
+    "workload",
+    [pytest.param(workload, id=f"{workload.room}: {name}") for name, workload in WORKLOADS.items()],
+)
 scripts = settings(max_examples=examples(8))
 randoms = st.randoms(use_true_random=False)
 
@@ -418,26 +422,3 @@ def test_memory_is_bounded(workload: Workload) -> None:
     half = len(n_bytes) // 2
     assert max(n_bytes[half:]) <= max(n_bytes[:half])
     assert max(footprints[ROUNDS // 2 :]) <= max(footprints[: ROUNDS // 2])
-
-
-def footprint(thing: object) -> int:
-    """Bytes of all arrays that an index holds, each counted once."""
-    seen: set[int] = set()
-    waiting, total = [thing], 0
-    while waiting:
-        item = waiting.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, np.ndarray):
-            if isinstance(item.base, np.ndarray):
-                waiting.append(item.base)
-            else:
-                total += item.nbytes
-        elif isinstance(item, dict):
-            waiting.extend(item.values())
-        elif isinstance(item, list | tuple):
-            waiting.extend(item)
-        elif hasattr(item, "__dict__") and not isinstance(item, type):
-            waiting.extend(vars(item).values())
-    return total

@@ -34,8 +34,8 @@ from tocsin.indexes.matching import (
     access_build_kernels,
     access_kernels,
     access_layout_kernels,
-    access_parts,
     access_report_kernels,
+    bounds,
     events_from_rows,
 )
 from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
@@ -209,7 +209,7 @@ def test_conjunctions_come_and_go_a_few_at_a_time() -> None:
 
 
 def test_more_bounds_than_codes_make_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_parts, "MOST_PREDICATES", 40)
+    monkeypatch.setattr(bounds, "MOST_PREDICATES", 40)
     index, scan = both(boxes(400, 10, 0.3).take(np.arange(400)), 400)
     small = AccessIndex(capacity=2, tail=2)
     small.register(np.arange(400, dtype=np.int32), boxes(400, 10, 0.3))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import examples
 from tests.indexes.test_matching import MatchMachine
@@ -30,9 +30,8 @@ class ListMachine(MatchMachine):
 @pytest.mark.parametrize("score", ["max", "min", "product"])
 @pytest.mark.parametrize("machine", [MatchMachine, AccessMachine, TreeMachine, ListMachine])
 def test_scores_are_those_of_the_oracle(machine: type[MatchMachine], score: str) -> None:
-    scored: Any = type(f"{machine.__name__}{score}", (machine,), {"score": score})
-    scored.TestCase.settings = settings(max_examples=examples(12), stateful_step_count=10)
-    scored.TestCase().runTest()
+    scored = type(f"{machine.__name__}{score}", (machine,), {"score": score})
+    run_state_machine_as_test(scored, settings=settings(max_examples=examples(12), stateful_step_count=10))
 
 
 ADS = {

@@ -20,9 +20,13 @@ from tocsin.indexes.matching import (
     KIndex,
     MatchScan,
     PredicateColumns,
+    bounds,
     events_from_rows,
 )
+from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_BITS, Bounds
+from tocsin.indexes.matching.betree_code_kernels import Codes, pack_expressions
 from tocsin.indexes.matching.betree_layout_kernels import N_NODES
+from tocsin.indexes.matching.common_kernels import PREDICATE, SLOT, SUM
 from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
 
 COUNT = 600 if INTERPRETED else 50_000
@@ -216,6 +220,40 @@ def test_clusters_are_split_at_the_gap() -> None:
     left, right = int(tree.nodes["left"][top]), int(tree.nodes["right"][top])
     assert (tree.nodes["high"][left], tree.nodes["low"][right]) == (3.5, 100.0)
     assert tree.nodes["count"][top] == 0
+
+
+def test_what_comes_after_the_bounds_were_collected_is_not_sure() -> None:
+    index, scan = BEStarTree(capacity=2, leaf=2), MatchScan(capacity=2)
+    known, new = ranges_of([0.0, 2.0, 4.0], [2.0, 4.0, 6.0]), ranges_of([1.0, 2.0], [2.0, 9.0])
+    events = events_from_rows([{"a": half / 2} for half in range(-1, 20)])
+    for slots, ranges in (([0, 1, 2], known), ([3, 4], new)):
+        for each in (index, scan):
+            each.register(slots_of(slots), ranges)
+        assert same(index.apply(events, None, names_of(5)), scan.apply(events, None, names_of(5)))
+        index.check_invariants()
+    assert index._tree.is_sure[:5].tolist() == [1, 1, 1, 0, 0]
+
+
+def test_more_bounds_than_codes_leave_nothing_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_PREDICATES", 40)
+    count, index, scan = 300, BEStarTree(capacity=2), MatchScan(capacity=2)
+    for each in (index, scan):
+        each.register(np.arange(count, dtype=np.int32), boxes(count, 4, 0.3))
+    ids, events = names_of(count), points(10, 4)
+    for top in (None, 2):
+        assert same(index.apply(events, top, ids), scan.apply(events, top, ids))
+    index.check_invariants()
+    assert not index._tree.is_sure.any()
+
+
+def test_keys_beyond_codes_are_met_by_every_event() -> None:
+    predicates, slots = np.zeros(1, PREDICATE), np.zeros(1, SLOT)
+    predicates["key"], predicates["test"], slots["count"] = 1 << KEY_BITS, -1, 1
+    codes = Codes(Bounds(np.zeros(2, np.int64), np.zeros(0)), np.zeros(1, np.int64))
+    score, is_sure = np.zeros(1), np.ones(1, np.int8)
+    pack_expressions(predicates, slots, slots_of([0]), np.int64(SUM), codes, score, is_sure)
+    assert codes.packed[0] == GUARDS
+    assert is_sure[0] == 0
 
 
 def test_losses_lower_the_rank() -> None:

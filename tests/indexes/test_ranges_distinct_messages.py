@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tocsin
 from tests.indexes.test_ranges_dense import BOUNDS, SUBSCRIPTIONS, XS
 from tests.oracles.ranges_values import values_inside
 from tocsin.indexes.ranges.distinct_messages import DistinctMessages, Values
@@ -79,3 +80,12 @@ def test_fitted_messages_reach_the_same_and_never_nobody(
             assert told(fitted, low, high) == told(messages, low, high)
         for tile in range(len(fitted.note)):
             assert any(bool(fitted.reaches(low, high)[tile]) for low, high in subscriptions)
+
+
+def test_a_message_that_came_as_json_may_leave_out_what_is_null() -> None:
+    """A value that is no number has no y, and no insertion number."""
+    subscriber = tocsin.Subscriber(0, 5, kind="distinct")
+    subscriber.start([{"key": "red", "x": [1.0], "seq": 1}])
+    message = {"key": "blue", "inner_lo": [5.0], "inner_hi": [0.0], "outer_lo": [None], "outer_hi": [None]}
+    assert subscriber.apply({**message, "seq": 2, "n": 0, "gone": False}) == 1
+    assert [entry.key for entry in subscriber.result()] == ["blue", "red"]

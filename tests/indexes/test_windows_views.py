@@ -214,6 +214,53 @@ def test_a_grid_that_is_out_of_date_is_built_anew(monkeypatch: pytest.MonkeyPatc
     assert len(grids) > 2
 
 
+def test_more_tiles_than_are_taken_together() -> None:
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True, capacity=2, cells=64)
+    scan = PreferenceScan(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    random = np.random.default_rng(5)
+    queries = {slot: Query((), (), tuple(random.random(2).tolist()), k=1 + slot % 3) for slot in range(1100)}
+    source = Source(2)
+    for count in (40, 0, 12, 12, 12):
+        if count == 0:
+            register(index, queries)
+            register(scan, queries)
+            continue
+        source.begin()
+        for values in random.random((count, 2)).round(1).tolist():
+            source.insert(values)
+        source.expire(40)
+        source.end()
+        delta, _ = source.take()
+        assert repr(index.apply(delta)) == repr(scan.apply(delta))
+        index._state.check_columns()
+    assert index._state.grid.reach.shape[1] > 2
+
+
+def test_memory_for_a_large_delta_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views_state, "LARGE", 64)
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True, cells=64)
+    scan = PreferenceScan(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    random = np.random.default_rng(4)
+    queries = {slot: Query((), (), tuple(random.random(2).tolist()), k=2) for slot in range(70)}
+    register(index, queries)
+    register(scan, queries)
+    source = Source(2)
+    rooms = []
+    for count in (300, 5, 5, 200, 3):
+        source.begin()
+        for values in random.random((count, 2)).tolist():
+            source.insert(values)
+        source.expire(300)
+        source.end()
+        delta, _ = source.take()
+        assert repr(index.apply(delta)) == repr(scan.apply(delta))
+        index.check_invariants()
+        rooms.append(len(index._state.scratch.todo))
+    assert rooms[1] == rooms[2] < rooms[0]
+    assert rooms[4] < rooms[3]
+    assert len(index._state.rows.born) < 600
+
+
 @pytest.mark.parametrize(("descending", "first"), [(True, "largest"), (False, "smallest")])
 def test_explain_is_one_line(descending: bool, first: str) -> None:
     index = AdaptivePreference(

@@ -87,6 +87,11 @@ class Workload(ABC):
     #: whether the engine may hand `apply` what it cannot write to
     takes_read_only = True
 
+    @property
+    def room(self) -> str:
+        """The room of the indexes that this one is of."""
+        return type(self.make(2)).__module__.split(".")[2]
+
     @abstractmethod
     def values(self, random: Random, count: int) -> Any:
         """What `register` takes for `count` subscriptions."""

@@ -13,6 +13,8 @@ import pytest
 
 from tests.pipeline.brokers import Broker, Client, Record, broker_jars, connector_jars
 from tests.pipeline.spark_jobs import MATCH, QUICK, THRESHOLD, Running, run
+from tests.pipeline.test_messages import JOB as MESSAGES_JOB
+from tests.pipeline.test_messages import TOP, answers, held, write_input
 from tocsin.engine import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -112,6 +114,32 @@ def test_nothing_is_lost_or_repeated_by_a_broker_that_goes_away(
     assert max(keys.values()) > 1, "a batch that was not committed is written again"
     assert told(records) == wanted
     assert_rejects(client, first=len(rows[0][1]))
+
+
+def test_messages_in_a_topic_keep_subscribers_exact(tmp_path: Path, broker: Broker, client: Client) -> None:
+    """From any snapshot on, though the last batch is written twice."""
+    jars = ",".join(connector_jars(tmp_path / "jars"))
+    write_input(tmp_path)
+    sink = 'format = "kafka"\npath = "messages"\noptions = { "kafka.bootstrap.servers" = "%s" }'
+    text = MESSAGES_JOB.replace('path = "out"', sink % broker.address) + f'"spark.jars" = "{jars}"\n'
+    (tmp_path / "job.toml").write_text(text)
+    for topic in ("messages", "messages.snapshots", "messages.rejects"):
+        client.create(topic)
+    for _ in range(2):
+        finished = run(tmp_path)
+        assert finished.returncode == 0, finished.stderr
+        forget_last_commit(tmp_path / "state")
+    records = client.read("messages")
+    assert max(Counter(record.key for record in records).values()) > 1, "the last batch is written again"
+    messages = list({record.key: json.loads(record.value or "") for record in records}.values())
+    rows = {record.key: json.loads(record.value or "") for record in client.read("messages.snapshots")}
+    batches = sorted({row["batch"] for row in rows.values()})
+    snapshots = [[row for row in rows.values() if row["batch"] == batch] for batch in batches]
+    assert len(snapshots) > 1
+    expected = {name: answer for name, answer in answers().items() if name[0] == TOP}
+    for start in range(len(snapshots)):
+        found = held(snapshots, messages, start)
+        assert {name: answer for name, answer in found.items() if name[0] == TOP} == expected
 
 
 def subscribe(client: Client) -> None:

@@ -27,5 +27,5 @@ def main(arguments: Sequence[str]) -> int:
         return BAD_USAGE
     sources = ", ".join(f"{declared.kind} {name}" for name, declared in job.declarations.items())
     count = len(job.subscriptions)
-    print(f"{options.job}: {job.settings.name!r} can be run: {sources}; {count} subscription sections")
+    print(f"{options.job}: {job.settings.name!r} can be run: {sources}; sections of subscriptions: {count}")
     return OK

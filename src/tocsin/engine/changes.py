@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.groups.base import Group
-from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs
+from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs, Ops
 from tocsin.indexes.shared.names import Names
 
 SCHEMA = pa.schema(
@@ -24,10 +24,13 @@ SCHEMA = pa.schema(
 )
 SCHEMA_WITH_ROWS = SCHEMA.append(pa.field("row", pa.string()))
 
-_OPS = pa.array(OP_NAMES)
+_TEXT = pa.string()
+_OPS = pa.array(OP_NAMES, _TEXT)
 
 #: How many changes are written at a time: bounds the memory of the texts in the making.
 CHUNK = 1 << 20
+#: Up to so many operations are named one by one: cheaper than to have Arrow take them.
+FEW = 32
 
 
 def changes_table(
@@ -42,8 +45,10 @@ def changes_table(
             tables.append(_part_table(group, part, seq, ids, schema))
     if not tables:
         return schema.empty_table()
+    if len(tables) == 1:
+        return tables[0]
     table = pa.concat_tables(tables)
-    if len(tables) > 1 and len(seq) > 1:
+    if len(seq) > 1:
         steps = np.concatenate([changes.step for _, changes in told])
         table = table.take(pa.array(np.argsort(steps, kind="stable")))
     return table
@@ -53,11 +58,17 @@ def _part_table(group: Group, changes: ChangeSet, seq: Longs, ids: Names, schema
     columns: list[Any] = [
         ids.gather(group.owner[changes.subscription]),
         pa.array(seq[changes.step]),
-        _OPS.take(pa.array(changes.op)),
+        _names_of(changes.op),
         group.keys(changes),
         pa.array(changes.score, mask=np.isnan(changes.score)),
         pa.array(changes.rank, mask=changes.rank == 0),
     ]
-    if "row" in schema.names:
+    if schema is SCHEMA_WITH_ROWS:
         columns.append(group.rows(changes))
-    return pa.table(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _names_of(ops: Ops) -> pa.Array:
+    if len(ops) <= FEW:
+        return pa.array([OP_NAMES[op] for op in ops.tolist()], _TEXT)
+    return _OPS.take(pa.array(ops))

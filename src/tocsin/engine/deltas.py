@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.floats import floats_of
 from tocsin.engine.rows import RowStore
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs, RowDelta
 
@@ -48,8 +48,10 @@ class SourceDelta:
     def floats(self, name: str) -> tuple[Floats, Floats]:
         """A numeric column before and after, NaN where NULL or absent. Read once for all shapes."""
         if name not in self._floats:
-            before, after = self.column(name)
-            self._floats[name] = floats_of(before), floats_of(after)
+            self._floats[name] = (
+                self.store.floats(self.position_before, name),
+                self.store.floats(self.position_after, name),
+            )
         return self._floats[name]
 
     def touched(self, selected: Sequence[str]) -> Bools:
@@ -59,6 +61,10 @@ class SourceDelta:
         candidates = np.flatnonzero(stays & ~touched & (self.position_before != self.position_after))
         if len(candidates) and selected:
             names = list(dict.fromkeys(selected))
+            if len(candidates) == 1:
+                place = int(candidates[0])
+                touched[place] = self._row_differs(place, names)
+                return touched
             before = self.store.take(self.position_before[candidates], names)
             after = self.store.take(self.position_after[candidates], names)
             differs = np.zeros(len(candidates), np.bool_)
@@ -66,6 +72,15 @@ class SourceDelta:
                 differs |= _differs(before.column(name), after.column(name))
             touched[candidates] = differs
         return touched
+
+    def _row_differs(self, place: int, names: list[str]) -> bool:
+        """Whether one entry differs in a column: as `_differs`, without columns in the making."""
+        before, after = int(self.position_before[place]), int(self.position_after[place])
+        for old, new in zip(self.store.row(before, names), self.store.row(after, names), strict=True):
+            was_null, is_null = _is_nothing(old), _is_nothing(new)
+            if was_null != is_null or not (is_null or old.equals(new)):
+                return True
+        return False
 
     def for_index(self, before: list[Floats], after: list[Floats], touched: Bools) -> RowDelta:
         """The delta as one index sees it, through the given columns."""
@@ -89,6 +104,11 @@ class SourceDelta:
         return np.where(
             has_earlier, self.position_after[earlier], np.where(has_later, self.position_before[later], now)
         )
+
+
+def _is_nothing(value: pa.Scalar) -> bool:
+    """Whether a value is NULL or NaN."""
+    return not value.is_valid or (pa.types.is_floating(value.type) and math.isnan(value.as_py()))
 
 
 def _matrix(columns: list[Floats], count: int) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ def read_batch(
     rows: Any, columns: Mapping[str, ColumnType], *, source: str, key: str | None, extra: str | None
 ) -> Batch:
     """Read rows of any accepted form as `columns`; `extra` is the special column allowed, if any."""
+    if isinstance(rows, pa.Table) and rows.schema.equals(arrow_schema(columns)):
+        return _as_declared(rows, key, source)
     given = as_columns(rows, source=source)
     special = given.pop(extra, None) if extra else None
     for name in given:
@@ -58,7 +61,19 @@ def read_batch(
 
 def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
     """The Arrow schema of declared columns."""
-    return pa.schema([(name, kind.arrow) for name, kind in columns.items()])
+    return _schema(tuple((name, kind.arrow) for name, kind in columns.items()))
+
+
+@cache
+def _schema(fields: tuple[tuple[str, pa.DataType], ...]) -> pa.Schema:
+    return pa.schema(fields)
+
+
+def _as_declared(rows: pa.Table, key: str | None, source: str) -> Batch:
+    """A table of just the declared columns, which needs no casting."""
+    if key is not None:
+        refuse_nulls(rows.column(key), name=key, source=source, role="key")
+    return Batch(rows, np.zeros(rows.num_rows, np.bool_), None)
 
 
 def as_columns(rows: Any, *, source: str) -> dict[str, pa.Array]:
@@ -92,6 +107,8 @@ def cast_column(array: pa.Array, kind: ColumnType, *, column: str, source: str) 
 
 def refuse_nulls(column: pa.Array | pa.ChunkedArray, *, name: str, source: str, role: str) -> None:
     """Raise RowError if the column has a null or NaN, naming the first row."""
+    if not column.null_count and not pa.types.is_floating(column.type):
+        return
     missing = pc.is_null(column, nan_is_null=True)
     if pc.any(missing).as_py():
         row = pc.index(missing, True).as_py()

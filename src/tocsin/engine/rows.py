@@ -6,10 +6,18 @@ filled one row at a time still has few pieces.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 import pyarrow as pa
 
-from tocsin.indexes.contract import Bytes, Longs
+from tocsin.engine.floats import floats_of
+from tocsin.indexes.contract import Bytes, Floats, Longs
+
+#: Up to so many rows are looked up one by one: cheaper than to sort them by piece.
+FEW = 8
+#: Rows of a piece, at most, whose columns are also kept as doubles.
+SMALL = 1 << 16
 
 
 class RowStore:
@@ -20,6 +28,8 @@ class RowStore:
         self.first = 0
         self._pieces: list[pa.Table] = []
         self._starts: list[int] = []
+        #: of each piece the columns that were asked for as doubles, if it is small
+        self._floats: list[dict[str, Floats]] = []
         self.next = 0
 
     def __len__(self) -> int:
@@ -32,11 +42,14 @@ class RowStore:
             return first
         self._pieces.append(rows.combine_chunks())
         self._starts.append(first)
+        self._floats.append({})
         self.next += rows.num_rows
         while len(self._pieces) > 1 and self._pieces[-2].num_rows <= 2 * self._pieces[-1].num_rows:
             last = self._pieces.pop()
             self._starts.pop()
+            self._floats.pop()
             self._pieces[-1] = pa.concat_tables([self._pieces[-1], last]).combine_chunks()
+            self._floats[-1] = {}
         return first
 
     def take(self, positions: Longs, columns: list[str] | None = None) -> pa.Table:
@@ -59,6 +72,43 @@ class RowStore:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
 
+    def row(self, position: int, columns: list[str]) -> list[pa.Scalar]:
+        """Some columns of one row that is there. Cost: a search among the pieces."""
+        piece = bisect_right(self._starts, position) - 1
+        local = position - self._starts[piece]
+        return [self._pieces[piece].column(name)[local] for name in columns]
+
+    def floats(self, positions: Longs, name: str) -> Floats:
+        """A numeric column at `positions` as doubles; NaN for NULL, and where a position is negative.
+
+        Cost: linear.
+        """
+        values = np.full(len(positions), np.nan)
+        if len(positions) <= FEW:
+            for place, position in enumerate(positions.tolist()):
+                piece = bisect_right(self._starts, position) - 1
+                if piece >= 0:
+                    local = position - self._starts[piece]
+                    values[place : place + 1] = self._piece_floats(piece, slice(local, local + 1), name)
+            return values
+        piece_of = np.searchsorted(self._starts, positions, side="right") - 1
+        for piece in np.unique(piece_of).tolist():
+            if piece >= 0:
+                mine = piece_of == piece
+                values[mine] = self._piece_floats(piece, positions[mine] - self._starts[piece], name)
+        return values
+
+    def _piece_floats(self, piece: int, local: slice | Longs, name: str) -> Floats:
+        """Some rows of a piece. Small pieces, in which most reads are, are kept as doubles."""
+        column, known = self._pieces[piece].column(name), self._floats[piece]
+        if len(column) > SMALL:
+            if isinstance(local, slice):
+                return floats_of(column.slice(local.start, local.stop - local.start))
+            return floats_of(column.take(pa.array(local)))
+        if name not in known:
+            known[name] = floats_of(column)
+        return known[name][local]
+
     def _take_piece(self, piece: int, positions: Longs, schema: pa.Schema) -> pa.Table:
         if piece < 0:
             return _nulls(schema, len(positions))
@@ -74,16 +124,18 @@ class RowStore:
         while self._pieces and self._starts[0] + self._pieces[0].num_rows <= self.first:
             self._pieces.pop(0)
             self._starts.pop(0)
+            self._floats.pop(0)
         if self._pieces and self.first - self._starts[0] > self._pieces[0].num_rows // 2:
             kept = self._pieces[0].slice(self.first - self._starts[0])
             self._pieces[0] = kept.take(pa.array(np.arange(kept.num_rows)))
             self._starts[0] = self.first
+            self._floats[0] = {}
 
     def compact(self, live: Longs) -> None:
         """Keep only the rows at `live`; their positions become 0, 1, 2, … in that order."""
         kept = self.take(live)
         self.first = self.next = 0
-        self._pieces, self._starts = [], []
+        self._pieces, self._starts, self._floats = [], [], []
         self.append(kept)
 
     def save(self) -> Bytes:
@@ -94,7 +146,7 @@ class RowStore:
     def load(self, data: Bytes, first: int) -> None:
         """Become what `save` wrote, with the first row at position `first`."""
         self.first = self.next = first
-        self._pieces, self._starts = [], []
+        self._pieces, self._starts, self._floats = [], [], []
         self.append(table_from_bytes(data))
 
 

@@ -38,6 +38,8 @@ class Table:
         self._born: Longs = np.full(16, GONE, np.int64)
         #: int64 by slot: place of the key's row in the store, GONE if it is not there
         self._position: Longs = np.full(16, GONE, np.int64)
+        #: int32 by slot, -1 everywhere between batches: the first entry of a key in the batch
+        self._first_entry: Ints = np.full(16, -1, np.int32)
         #: slots that a batch may have emptied, kept until its changes are told
         self._emptied: Ints = np.empty(0, np.int32)
 
@@ -60,11 +62,15 @@ class Table:
             step = np.arange(count, dtype=np.int32)
         else:
             entries = np.empty(count, np.int32)
-            scratch = np.full(self.keys.top, -1, np.int32)
-            n_entries = collapse_rows(slots, scratch, born, position, entries)
+            self._first_entry = grown(self._first_entry, self.keys.top, -1)
+            n_entries = collapse_rows(slots, self._first_entry, born, position, entries)
             slots, born, position = entries[:n_entries], born[:n_entries], position[:n_entries]
             seq = np.array([self.next_number - 1], np.int64)
             step = np.zeros(n_entries, np.int32)
+        if not deletes.any():
+            # Every key is there in the end.
+            born, position = np.ascontiguousarray(born.T), np.ascontiguousarray(position.T)
+            return SourceDelta(self.store, seq, step, slots, born[0], born[1], position[0], position[1])
         self._emptied = np.unique(slots[self._born[slots] == GONE])
         matters = (born[:, 0] != GONE) | (born[:, 1] != GONE)
         return SourceDelta(

@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
 
+#: Up to so many values are written one by one: cheaper than to have Arrow cast them.
+FEW = 32
+
 _NO_FRACTION = r"\.000000Z$"
 
 
@@ -26,6 +29,8 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return column
     if pa.types.is_integer(kind):
+        if len(column) <= FEW:
+            return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
         return column.cast(pa.string())
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "True", "False")

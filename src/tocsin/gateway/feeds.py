@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from tocsin.gateway.changes import Pending
 from tocsin.gateway.dealings import Opening
 from tocsin.gateway.history import Told
-from tocsin.gateway.sinks import Message, Sink
+from tocsin.gateway.sinks import Sink
 
 #: Batches that wait for a full connection before a feed that may not squash gives up.
 WAITING = 256
@@ -47,7 +47,28 @@ class Clerk(Protocol):
 
 
 class Feed:
-    """One subscription to one connection. Bounded, whatever the connection does."""
+    """One subscription to one connection. Bounded, whatever the connection does.
+
+    There are tens of thousands, and each is looked at seldom: what `tell` has to look up elsewhere in memory
+    is most of its cost.
+    """
+
+    __slots__ = (
+        "_clerk",
+        "_is_asking",
+        "_is_timed",
+        "_may_squash",
+        "_name",
+        "_not_before",
+        "_pace",
+        "_pending",
+        "_sink",
+        "_throttle",
+        "_waiting",
+        "full",
+        "heard",
+        "is_open",
+    )
 
     def __init__(self, clerk: Clerk, sink: Sink, full: str, name: str, pace: Pace = UNSAID) -> None:
         self.full = full
@@ -143,7 +164,7 @@ class Feed:
             return
         changes = json.dumps(pending.net(json.loads(answer)), separators=(",", ":"))
         missed = f',"missed":{pending.missed}' if pending.missed else ""
-        self._sent("changes", number, f'"changes":{changes}{missed}')
+        self._tell(Told(number, changes), missed)
 
     def _give_up(self) -> None:
         """Too slow: the client is told where it stands, and comes back with that cursor."""
@@ -154,7 +175,9 @@ class Feed:
         self._sink.close(TOO_SLOW, "too slow: come back with the last cursor")
 
     def _may_send(self) -> bool:
-        return not self._sink.is_full and self._clerk.now() >= self._not_before
+        if self._sink.is_full:
+            return False
+        return not self._throttle or self._clerk.now() >= self._not_before
 
     def _wake_later(self) -> None:
         if not self._is_timed:
@@ -165,17 +188,16 @@ class Feed:
         self._is_timed = False
         self.flush()
 
-    def _tell(self, told: Told) -> None:
-        self._sent("changes", told.number, f'"changes":{told.changes}')
-
-    def _sent(self, kind: str, number: int, text: str) -> None:
-        self.heard = number
+    def _tell(self, told: Told, more: str = "") -> None:
+        self.heard = told.number
         if self._throttle:
             self._not_before = self._clerk.now() + self._throttle
-        self._send(kind, number, text)
+        self._send("changes", told.number, f'"changes":{told.changes}{more}')
 
     def _send(self, kind: str, number: int | None, text: str) -> None:
-        cursor = None if number is None else f"{self._clerk.epoch}.{number}"
-        at = "" if cursor is None else f',"cursor":"{cursor}"'
-        whole = f'{{"type":"{kind}","subscription":{self._name}{at},{text}}}'
-        self._sink.send(Message(kind, cursor, whole))
+        if number is None:
+            self._sink.send(kind, None, f'{{"type":"{kind}","subscription":{self._name},{text}}}')
+        else:
+            cursor = f"{self._clerk.epoch}.{number}"
+            whole = f'{{"type":"{kind}","subscription":{self._name},"cursor":"{cursor}",{text}}}'
+            self._sink.send(kind, cursor, whole)

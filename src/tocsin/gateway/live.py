@@ -24,7 +24,7 @@ from tocsin.gateway.feeds import UNSAID, Feed, Pace
 from tocsin.gateway.models import Hello, NewSubscription, Unwatch, Watch
 from tocsin.gateway.registry import Identity
 from tocsin.gateway.server import Server, require
-from tocsin.gateway.sinks import Closing, Message, QueueSink
+from tocsin.gateway.sinks import Closing, QueueSink
 from tocsin.gateway.wire import EXTENSION, WireSink
 
 logger = logging.getLogger(__name__)
@@ -105,6 +105,9 @@ class Session:
             self._ending = asyncio.ensure_future(self._close(code, reason))
 
     async def _close(self, code: int, reason: str) -> None:
+        if isinstance(self._sink, WireSink):
+            # Nothing comes after the frame that ends it.
+            self._sink.is_ending = True
         with suppress(Exception):
             await asyncio.wait_for(self._websocket.close(code, reason), 10)
             return
@@ -206,7 +209,7 @@ class Session:
             self._server.lonely[full_id(self.identity.tenant.name, name)] = now
 
     def _say(self, kind: str, given: Mapping[str, Any]) -> None:
-        self._sink.send(Message(kind, None, json.dumps({"type": kind, **given})))
+        self._sink.send(kind, None, json.dumps({"type": kind, **given}))
 
     def _refuse(self, failure: Exception, request: Any) -> None:
         _, told, _ = problem(failure)

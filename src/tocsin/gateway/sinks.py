@@ -11,7 +11,7 @@ QUEUED = 256
 
 
 class Message(NamedTuple):
-    """One message to a client: its type, the cursor after it if it has one, and its JSON text."""
+    """One message that waits for a client: its type, the cursor after it if it has one, and its JSON text."""
 
     kind: str
     cursor: str | None
@@ -27,7 +27,7 @@ class Sink(Protocol):
     def is_full(self) -> bool:
         """Whether messages pile up: what can wait should."""
 
-    def send(self, message: Message) -> None:
+    def send(self, kind: str, cursor: str | None, text: str) -> None:
         """Pass a message on. It never blocks; a connection that is gone swallows it."""
 
     def close(self, code: int, reason: str) -> None:
@@ -67,8 +67,8 @@ class QueueSink:
             self._room.clear()
             await self._room.wait()
 
-    def send(self, message: Message) -> None:
-        self._queue.put_nowait(message)
+    def send(self, kind: str, cursor: str | None, text: str) -> None:
+        self._queue.put_nowait(Message(kind, cursor, text))
 
     def close(self, code: int, reason: str) -> None:
         self._queue.put_nowait(Closing(code, reason))

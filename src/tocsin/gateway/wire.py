@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
-
-from tocsin.gateway.sinks import Message
 
 #: Where the protocol is in the scope's extensions.
 EXTENSION = "tocsin.wire"
 
 
 class WireProtocol(WebSocketsSansIOProtocol):
-    """One connection of uvicorn's, which also takes whole frames."""
+    """One connection of uvicorn's, which also takes whole frames by way of a sink."""
 
-    on_room: Callable[[], None] | None = None
+    sink: WireSink | None = None
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -36,53 +35,61 @@ class WireProtocol(WebSocketsSansIOProtocol):
             # Who asks and does not listen gets no answer: answers would pile up.
             self.conn.data_to_send()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.sink is not None:
+            self.sink.is_full = True
+
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self.on_room is not None:
-            self.on_room()
+        if self.sink is not None:
+            self.sink.is_full = False
+            self.sink.on_room()
 
-    def write_text(self, text: str) -> None:
-        """Send one text frame; nothing if the connection is ending."""
-        if not (self.close_sent or self.disconnected or self.transport.is_closing()):
-            payload = text.encode()
-            self.transport.write(_header(len(payload)) + payload)
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.sink is not None:
+            self.sink.is_ending = True
+            self.sink.is_full = False
+            self.sink = None
 
 
 class WireSink:
-    """A sink on the wire."""
+    """A sink on the wire. What is looked at for every frame is in it: the protocol has much more."""
+
+    __slots__ = ("_close", "_transport", "_wire", "is_ending", "is_full", "on_room")
 
     def __init__(self, extension: dict[str, WireProtocol], close: Callable[[int, str], None]) -> None:
         self._wire = extension["wire"]
+        self._transport = self._wire.transport
         self._close = close
-
-    @property
-    def on_room(self) -> Callable[[], None]:
-        return self._wire.on_room or _nothing
-
-    @on_room.setter
-    def on_room(self, call: Callable[[], None]) -> None:
-        self._wire.on_room = call
-
-    @property
-    def is_full(self) -> bool:
-        return not self._wire.writable.is_set()
+        self.on_room: Callable[[], None] = _nothing
+        self.is_full = not self._wire.writable.is_set()
+        #: whether the frame that ends the connection may have been sent
+        self.is_ending = self._wire.close_sent or self._wire.disconnected
+        self._wire.sink = self
 
     async def has_room(self) -> None:
         """Return when it is not full, or gone."""
         await self._wire.writable.wait()
 
-    def send(self, message: Message) -> None:
-        self._wire.write_text(message.text)
+    def send(self, kind: str, cursor: str | None, text: str) -> None:
+        """Send one text frame; nothing if the connection is ending."""
+        if not (self.is_ending or self._transport.is_closing()):
+            payload = text.encode()
+            self._transport.write(_header(len(payload)) + payload)
 
     def close(self, code: int, reason: str) -> None:
         self._close(code, reason)
 
     def abort(self) -> None:
         """Cut the connection off."""
-        self._wire.transport.abort()
+        self._transport.abort()
 
 
+@lru_cache(1 << 12)
 def _header(length: int) -> bytes:
+    """The head of a text frame without a mask."""
     if length < 126:
         return bytes((0x81, length))
     if length < 1 << 16:

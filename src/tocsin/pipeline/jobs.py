@@ -120,7 +120,9 @@ class Job:
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as failure:
+        except OSError as failure:
+            raise JobError(f"{file}: {failure.strerror}") from None
+        except UnicodeDecodeError as failure:
             raise JobError(f"{file}: {failure}") from None
         return cls.parse(text, name=str(file))
 

@@ -247,6 +247,8 @@ class AccessIndex:
 
     def _found_in_tail(self, events: Events, ids: IdOrder) -> Matches:
         """A report that begins with the tail's matches, a run for each event."""
+        if len(self._tail_slots) == 0:
+            return empty_report(self._rows)
         tail = self._scan_tail(events, None, ids)
         n_rows = len(tail.step)
         found = empty_report(max(self._rows, n_rows))

@@ -22,8 +22,10 @@ from tocsin.indexes.matching.access_layout_kernels import (
     LACKING,
     WORD_COLUMNS,
     AccessColumns,
+    RecordColumns,
     Tests,
     Visits,
+    Words,
     cell_of,
     high_of,
     key_of,
@@ -103,6 +105,28 @@ def passes_tests(
         if not passes_test(tests.tests[test], value, tests.operands, tests.heap):
             return False
     return True
+
+
+@lean_kernel
+def write_sure(
+    records: RecordColumns, base: np.uint64, n_groups: np.uint64, met: Words, row: np.uint64, out: Matches
+) -> np.uint64:
+    """Write the records met that cells decide, and leave the bits of the others. Returns the row after."""
+    # On its own, so that all it needs stays in registers: this is done once for every match.
+    sure, slots, scores, one = records.is_sure, records.slot, records.score, np.uint64(1)
+    out_slot, out_score = out.subscription, out.score
+    for group in range(n_groups):
+        left, others, origin = met[group], np.uint64(0), base + np.uint64(GROUP) * group
+        while left != np.uint64(0):
+            lone = left & (~left + one)
+            left ^= lone
+            record = origin + count_bits(lone - one)
+            # Always written, kept if it counts: which ones do cannot be predicted.
+            out_slot[row], out_score[row] = slots[record], scores[record]
+            row += np.uint64(sure[record])
+            others |= lone * np.uint64(not sure[record])
+        met[group] = others
+    return row
 
 
 @lean_kernel
@@ -190,6 +214,9 @@ def make_visits(
                 met[group] &= left
         # Then what they leave.
         is_even = even[event]
+        # Mostly all records of a block are sure, or none is: the first one tells.
+        if top == 0 and is_even and some != nothing and sure[base_record]:
+            row = write_sure(records, base_record, n_groups, met, row, out)
         for group in range(n_groups if some != nothing else nothing):
             left, origin = met[group], np.uint64(GROUP) * group
             while left != nothing:

@@ -8,13 +8,10 @@ from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_build_kernels import (
     TRAITS,
     Survey,
-    Table,
     bound_blocks,
     choose_access,
     count_columns,
-    encode_predicates,
     fill_columns,
-    group_bounds,
     move_predicates,
     place_records,
     score_records,
@@ -30,7 +27,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     COLUMN_BITS,
     GROUP,
     HIGH_SHIFT,
-    KEY_BITS,
     KEY_SHIFT,
     LACKING,
     MASK,
@@ -46,13 +42,10 @@ from tocsin.indexes.matching.access_layout_kernels import (
     cell_of,
     pack_cells,
 )
+from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
 from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
 from tocsin.indexes.matching.events import Events
-
-#: No more predicates of a key, of two bounds each, and no more keys than packed predicates have codes for.
-MOST_PREDICATES = NEVER // 2 - 1
-MOST_KEYS = 1 << KEY_BITS
 
 
 class Part:
@@ -208,8 +201,7 @@ class Part:
 def build_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
     """As few parts as packed predicates have codes for. Cost: that of building them."""
     n_keys = KINDS * len(given.names) + KINDS
-    crowd = int(np.bincount(given.predicates["key"], minlength=1).max())
-    if len(slots) < 2 or (n_keys <= MOST_KEYS and crowd <= MOST_PREDICATES):
+    if len(slots) < 2 or has_codes(given.predicates, n_keys):
         return [Part(slots, given, score)]
     parts = []
     for rows in np.array_split(np.arange(len(slots)), 2):
@@ -246,23 +238,8 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
 
 def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Longs, Ints]:
     """Bounds by key, packed predicates, and the access predicate of each conjunction, -1 without one."""
-    count = len(given.predicates)
-    key_first, low, high = np.empty(n_keys + 1, np.int64), np.empty(count), np.empty(count)
-    group_bounds(given.predicates, key_first, low, high)
-    most = int(np.diff(key_first).max())
-    room = 1 << (4 * most).bit_length()
-    table = Table(
-        bits=np.empty(room, np.int64),
-        number=np.full(room, -1, np.int32),
-        place=np.empty(2 * most + 1, np.int32),
-        code=np.empty(2 * most + 1, np.int32),
-    )
-    bounds = Bounds(np.empty(n_keys + 1, np.int64), np.empty(2 * count))
-    code, crowd = np.empty(count, np.int64), np.empty(count, np.int32)
-    with np.errstate(over="ignore"):
-        encode_predicates(low, high, key_first, table, bounds, code, crowd)
-    bounds = bounds._replace(value=bounds.value[: bounds.first[-1]].copy())
-    predicate, access = np.empty(count, np.int64), np.empty(len(given.counts), np.int32)
+    bounds, key_first, code, crowd = encoded_by_key(given.predicates, n_keys)
+    predicate, access = np.empty(len(code), np.int64), np.empty(len(given.counts), np.int32)
     choose_access(given.predicates, first, key_first, code, crowd, predicate, access)
     return bounds, predicate, access
 

@@ -13,8 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
-from tocsin.indexes.matching.betree_checks import check_tree
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints
+from tocsin.indexes.matching.access_layout_kernels import LACKING
+from tocsin.indexes.matching.betree_checks import check_codes, check_tree
+from tocsin.indexes.matching.betree_codes import TreeCodes
+from tocsin.indexes.matching.betree_compaction import compacted
 from tocsin.indexes.matching.betree_grow_kernels import FULL
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALPHA,
@@ -23,7 +26,6 @@ from tocsin.indexes.matching.betree_layout_kernels import (
     COUNT,
     DETAIL,
     ENTRY,
-    FIRST,
     FREE_NODE,
     FREE_PARTITION,
     IS_CAPPED,
@@ -39,7 +41,6 @@ from tocsin.indexes.matching.betree_layout_kernels import (
     N_NODES,
     NODE,
     PARTITION,
-    ROOM,
     SCORE,
     SETTINGS,
     STATES,
@@ -62,7 +63,6 @@ from tocsin.indexes.matching.conjunctions import (
     conjunctions_of,
     parameters_of,
     runs_of,
-    starts_of,
 )
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.orders import told
@@ -102,6 +102,7 @@ class BEStarTree:
         self._capacity = capacity
         self._is_batch = is_batch
         self._store = PredicateStore(capacity)
+        self._codes = TreeCodes(self._store, SCORES[score])
         self._settings = np.zeros(SETTINGS, np.int64)
         self._settings[[LEAF, BETA, ALPHA, IS_RIGID]] = leaf, beta, alpha, self.is_rigid
         self._settings[IS_EXHAUSTIVE] = split == "exhaustive"
@@ -130,6 +131,7 @@ class BEStarTree:
             self._build()
             return
         self._fit()
+        self._codes.add(slots, self._tree.score, self._tree.is_sure)
         self._run(insert_expressions, self._possible(slots), self._store.columns.slots)
         self._tidy()
 
@@ -177,7 +179,9 @@ class BEStarTree:
         columns, laid = self._store.translate(events), self._laid(events)
         out = empty_report(self._rows)
         with np.errstate(all="ignore"):
-            while not match_tree(self._tree, self._store.columns, columns, laid, best, ids, out):
+            while not match_tree(
+                self._tree, self._store.columns, self._codes.columns, columns, laid, best, ids, out
+            ):
                 out = grown_report(out, len(out.step) + best.slot.shape[1] + 1)
             n_rows = int(out.progress[N_ROWS])
             self._rows = max(self._capacity, n_rows + n_rows // 4, events.n_events)
@@ -216,6 +220,7 @@ class BEStarTree:
         slots = np.flatnonzero(counts >= 0).astype(np.int32)
         assert len(slots) == len(self)
         check_tree(self._tree, self._scratch, self._store.columns, self._possible(slots))
+        check_codes(self._tree, self._codes.columns, self._store.columns)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
@@ -246,6 +251,8 @@ class BEStarTree:
             summaries=np.zeros((room, 2, 3), np.int32),
             home=np.full(room, -1, np.int32),
             place=np.full(room, -1, np.int32),
+            score=np.zeros(room),
+            is_sure=np.zeros(room, np.int8),
             root=np.full(1, -1, np.int32),
             state=state,
             settings=self._settings,
@@ -264,6 +271,8 @@ class BEStarTree:
         self._tree = tree = tree._replace(
             home=grown(tree.home, self._store.top, -1),
             place=grown(tree.place, self._store.top, -1),
+            score=grown(tree.score, self._store.top),
+            is_sure=grown(tree.is_sure, self._store.top),
             root=grown(tree.root, n_keys, -1),
         )
         self._scratch = Scratch(
@@ -335,59 +344,37 @@ class BEStarTree:
         self._compact()
 
     def _tidy(self) -> None:
-        """Write everything afresh if half of it is waste."""
+        """Write everything afresh if half of it is waste, or has come since predicates were packed."""
         state = self._tree.state
         used = int(state[N_ITEMS] + state[N_BOXES] + state[N_ENTRIES])
-        if state[WASTED] > max(SMALL, used // 2):
+        if state[WASTED] > max(SMALL, used // 2) or self._codes.is_stale:
             self._compact()
 
     def _compact(self) -> None:
-        """Items, boxes and summaries without gaps, bucket by bucket; predicates lie as they are read."""
-        tree = self._tree
-        nodes, details = tree.nodes, tree.details
-        alive: Longs = np.flatnonzero(nodes["level"][: tree.state[N_NODES]] >= 0)
-        counts = nodes["count"][alive]
-        items = tree.items[runs_of(nodes["first"][alive].astype(np.int64), counts)]
-        nodes["first"][alive], details["room"][alive] = starts_of(counts), counts
-        self._store.arrange(items["slot"])
-        items["start"] = self._store.columns.slots["start"][items["slot"]]
-        tree.place[items["slot"]] = np.arange(len(items))
-        levels = 0 if self.is_rigid else 2 * nodes["level"][alive]
-        sizes = np.zeros(len(alive), np.int32) + levels
-        boxes = tree.boxes[runs_of(details["box"][alive].astype(np.int64), sizes)]
-        details["box"][alive] = starts_of(sizes)
-        entries, summaries = self._compacted_entries(alive)
-        self._tree = tree._replace(
-            items=_padded(items), boxes=_padded(boxes), entries=_padded(entries), summaries=summaries
-        )
-        state = tree.state
-        state[N_ITEMS], state[N_BOXES], state[N_ENTRIES], state[WASTED] = (
-            len(items),
-            len(boxes),
-            len(entries),
-            0,
-        )
-
-    def _compacted_entries(self, alive: Longs) -> tuple[np.ndarray, Ints]:
-        """Entries without gaps, and where each summary has come to be."""
-        tree = self._tree
-        kept = tree.summaries[alive].reshape(-1, 3)
-        entries = tree.entries[runs_of(kept[:, FIRST].astype(np.int64), kept[:, COUNT])]
-        kept[:, FIRST], kept[:, ROOM] = starts_of(kept[:, COUNT]), kept[:, COUNT]
-        summaries = np.zeros_like(tree.summaries)
-        summaries[alive] = kept.reshape(-1, 2, 3)
-        return entries, summaries
+        """The tree without gaps; predicates lie, and are packed, in the order in which they are read."""
+        self._tree = tree = compacted(self._tree)
+        items = tree.items[: tree.state[N_ITEMS]]
+        slots = items["slot"].copy()
+        self._store.arrange(slots)
+        self._codes.collect(slots, tree.score, tree.is_sure)
+        items["start"] = self._store.columns.slots["start"][slots]
+        items["score"], items["is_sure"] = tree.score[slots], tree.is_sure[slots]
 
     def _laid(self, events: Events) -> Laid:
         n_keys, n_nodes = self._store.n_keys, int(self._tree.state[N_NODES])
         missing: Floats = np.full(n_keys, np.nan)
+        code = np.full(n_keys, LACKING, np.int64)
+        # The key of predicates that are not packed: every event meets them.
+        code[0] = 0
         return Laid(
             low=missing,
             high=missing.copy(),
-            weight=np.full(n_keys, -1.0),
+            weight=np.zeros(n_keys),
             entry=np.zeros(n_keys, np.int64),
+            code=code,
             keys=np.empty(n_keys, np.int32),
             stack=np.empty(n_nodes + 1, np.int32),
+            found=np.empty(int(self._tree.state[BIGGEST]), np.int32),
             promise=np.empty(n_nodes + 1),
             waiting=np.empty(n_nodes + 1, np.int32),
         )
@@ -409,8 +396,3 @@ class BETree(BEStarTree):
 
     is_rigid = True
     name = "BE-Tree"
-
-
-def _padded(rows: np.ndarray) -> np.ndarray:
-    """The same with at least one row, and writable memory of its own."""
-    return rows if len(rows) else np.zeros((1, *rows.shape[1:]), rows.dtype)

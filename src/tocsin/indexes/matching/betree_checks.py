@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Ints
+from tocsin.indexes.matching.access_layout_kernels import pack_predicate
+from tocsin.indexes.matching.betree_code_kernels import Codes
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALL,
     COUNT,
@@ -36,6 +38,21 @@ def check_tree(tree: Tree, scratch: Scratch, columns: MatchColumns, slots: Ints)
     assert len(seen) == int(np.count_nonzero(tree.home >= 0))
 
 
+def check_codes(tree: Tree, codes: Codes, columns: MatchColumns) -> None:
+    """Assert that predicates are packed by the bounds around them, and what is sure has bounds of its own."""
+    for slot in np.flatnonzero(tree.home >= 0).tolist():
+        start, count = columns.slots[slot].tolist()
+        is_sure = True
+        for place in range(start, start + count):
+            low, high, _, key, test = columns.predicates[place].tolist()
+            begin, end = codes.bounds.first[key : key + 2].tolist()
+            values = codes.bounds.value[begin:end]
+            first, last = np.searchsorted(values, low, side="right") - 1, np.searchsorted(values, high)
+            assert codes.packed[place] == pack_predicate(key, int(first), int(last))
+            is_sure &= test < 0 and low in values[max(first, 0) :] and high in values[: last + 1]
+        assert tree.is_sure[slot] == is_sure
+
+
 def _check_bucket(
     tree: Tree, scratch: Scratch, columns: MatchColumns, node: int, used: set[int], seen: list[int]
 ) -> list[int]:
@@ -47,6 +64,8 @@ def _check_bucket(
         assert tree.home[item["slot"]] == node
         assert tree.place[item["slot"]] == number
         assert columns.slots[item["slot"]].tolist() == (item["start"], item["count"])
+        assert tree.score[item["slot"]] == item["score"]
+        assert tree.is_sure[item["slot"]] == item["is_sure"]
         own.append(number)
         seen.append(int(item["slot"]))
     assert bucket["count"] <= detail["room"]

@@ -189,6 +189,7 @@ def put_item(tree: Tree, node: Whole, slot: Whole, start: Whole, count: Whole) -
     place = bucket["first"] + held
     item = tree.items[place]
     item["slot"], item["start"], item["count"] = slot, start, count
+    item["score"], item["is_sure"] = tree.score[slot], tree.is_sure[slot]
     tree.home[slot], tree.place[slot] = node, place
     bucket["count"] = held + 1
     state[BIGGEST] = max(state[BIGGEST], held + 1)

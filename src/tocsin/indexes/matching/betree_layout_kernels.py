@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs, Ops
 from tocsin.indexes.matching.common_kernels import PRODUCT, SUM, Records
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
@@ -72,8 +72,18 @@ PARTITION = np.dtype(
     ],
     align=True,
 )
-#: An expression in a bucket: its slot, and its predicates.
-ITEM = np.dtype([("slot", np.int32), ("start", np.int32), ("count", np.int32)], align=True)
+#: An expression in a bucket: its score where all weights of an event are 1; its slot, and its predicates;
+#: 1 if these decide as they are packed.
+ITEM = np.dtype(
+    [
+        ("score", np.float64),
+        ("slot", np.int32),
+        ("start", np.int32),
+        ("count", np.int32),
+        ("is_sure", np.int32),
+    ],
+    align=True,
+)
 #: An entry of a summary.
 ENTRY = np.dtype([("weight", np.float64), ("key", np.int32)], align=True)
 
@@ -139,6 +149,9 @@ class Tree(NamedTuple):
     #: int32 (slots,): bucket and item of each expression, -1 where there is none
     home: Ints
     place: Ints
+    #: float64 and int8 (slots,): what its item has, too
+    score: Floats
+    is_sure: Ops
     #: int32 (keys,): the partition of the root for each key, -1 where there is none
     root: Ints
     #: int64 (STATES,) and (SETTINGS,); ALPHA is in percent
@@ -381,3 +394,30 @@ def recover_all(tree: Tree, node: Whole, mark: Floats) -> None:
         merge_summary(tree, node, np.int64(tree.partitions[partition]["top"]), below, mark)
         partition = tree.partitions[partition]["next"]
     show_box(tree, node)
+
+
+@kernel
+def order_buckets(tree: Tree, stack: Ints, out_nodes: Ints, out_partitions: Ints) -> tuple[int, int]:
+    """Buckets and partitions in the order in which an event that meets all of them visits them.
+
+    Returns how many there are of each.
+    """
+    n_nodes, n_partitions, n_stack = 0, 0, 1
+    stack[0] = 0
+    while n_stack > 0:
+        n_stack -= 1
+        bucket = tree.nodes[stack[n_stack]]
+        out_nodes[n_nodes] = stack[n_stack]
+        n_nodes += 1
+        for child in (bucket["left"], bucket["right"]):
+            if child >= 0:
+                stack[n_stack] = child
+                n_stack += 1
+        partition = bucket["partitions"]
+        while partition >= 0:
+            out_partitions[n_partitions] = partition
+            n_partitions += 1
+            stack[n_stack] = tree.partitions[partition]["top"]
+            n_stack += 1
+            partition = tree.partitions[partition]["next"]
+    return n_nodes, n_partitions

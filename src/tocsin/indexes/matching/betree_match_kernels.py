@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING, Bounds
+from tocsin.indexes.matching.betree_code_kernels import Codes, encode_value
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALL,
     COUNT,
@@ -43,7 +45,7 @@ from tocsin.indexes.matching.common_kernels import (
     report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Place in `Matches.progress`: runs written.
@@ -57,26 +59,34 @@ ROUNDING = 1.0 + 1e-9
 class Laid(NamedTuple):
     """One event laid out by key, and what is still to be visited."""
 
-    #: float64 (keys,): the value, NaN where there is none; its weight, -1 where there is none; WHOLE has the
-    #: greatest weight, or none that bounds anything
+    #: float64 (keys,): the value, NaN where there is none; its weight, 0 where there is none; WHOLE has the
+    #: greatest weight, or one that bounds nothing
     low: Floats
     high: Floats
     weight: Floats
-    #: int64 (keys,): the entry
+    #: int64 (keys,): the entry; and the value packed, LACKING where there is none, nothing for key 0
     entry: Longs
+    code: Longs
     #: int32 (entries,): the keys that the event has
     keys: Ints
     #: int32 (buckets,): buckets
     stack: Ints
+    #: int32 (items of a bucket,): those that may match
+    found: Ints
     #: float64 and int32 (partitions,): a heap of what partitions promise, the best at its root
     promise: Floats
     waiting: Ints
 
 
-@kernel
-def lay_out_event(events: EventColumns, event: Whole, is_capped: bool, laid: Laid) -> tuple[int, bool]:
-    """Write an event's values by key. Returns how many there are, and whether no weight is negative."""
-    n_keys, is_bounded, greatest = 0, True, 0.0
+@lean_kernel
+def lay_out_event(
+    bounds: Bounds, events: EventColumns, event: Whole, is_capped: bool, laid: Laid
+) -> tuple[int, bool, bool]:
+    """Write an event's values by key.
+
+    Returns how many there are, whether no weight is negative, and whether all are 1.
+    """
+    n_keys, is_bounded, is_even, greatest = 0, True, True, 0.0
     for entry in range(events.offsets[event], events.offsets[event + 1]):
         known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
         low, high = events.low[entry], events.high[entry]
@@ -87,24 +97,26 @@ def lay_out_event(events: EventColumns, event: Whole, is_capped: bool, laid: Lai
             high = low
         key = KINDS * known + kind
         laid.low[key], laid.high[key], laid.entry[key] = low, high, entry
-        laid.weight[key] = events.weight[entry]
+        laid.weight[key], laid.code[key] = events.weight[entry], encode_value(bounds, key, low, high)
+        is_even &= events.weight[entry] == 1.0
         is_bounded &= events.weight[entry] >= 0.0
         greatest = max(greatest, events.weight[entry])
         laid.keys[n_keys] = key
         n_keys += 1
     laid.weight[WHOLE] = greatest if is_capped else HUGE
-    return n_keys, is_bounded
+    return n_keys, is_bounded, is_even
 
 
-@kernel
+@lean_kernel
 def take_out_event(laid: Laid, n_keys: int) -> None:
     """Leave no value."""
     for number in range(n_keys):
-        laid.low[laid.keys[number]] = laid.high[laid.keys[number]] = np.nan
-        laid.weight[laid.keys[number]] = -1.0
+        key = laid.keys[number]
+        laid.low[key] = laid.high[key] = np.nan
+        laid.weight[key], laid.code[key] = 0.0, LACKING
 
 
-@kernel
+@lean_kernel
 def bound_score(entries: Records, begin: Whole, end: Whole, weight: Floats, kind: Whole) -> float:
     """What no expression of a summary can exceed for the event laid out.
 
@@ -112,20 +124,18 @@ def bound_score(entries: Records, begin: Whole, end: Whole, weight: Floats, kind
     event has more keys than most expressions ask for.
     """
     bound = 1.0 if kind == PRODUCT else 0.0
-    for number in range(begin + 1, end):
-        event_weight = weight[entries[number]["key"]]
-        if event_weight >= 0.0:
-            term = event_weight * entries[number]["weight"]
-            if kind == SUM:
-                bound += term
-            elif kind == PRODUCT:
-                bound *= max(term, 1.0)
-            else:
-                bound = max(bound, term)
+    # A key that the event lacks has no weight, and adds nothing: which these are cannot be predicted.
+    if kind == SUM:
+        for number in range(np.uint32(begin + 1), np.uint32(end)):
+            bound += weight[np.uint32(entries[number]["key"])] * entries[number]["weight"]
+    else:
+        for number in range(np.uint32(begin + 1), np.uint32(end)):
+            term = weight[np.uint32(entries[number]["key"])] * entries[number]["weight"]
+            bound = bound * max(term, 1.0) if kind == PRODUCT else max(bound, term)
     return float(min(bound, entries[begin]["weight"] * weight[WHOLE]) * ROUNDING)
 
 
-@kernel
+@lean_kernel
 def push_promise(promise: Floats, waiting: Ints, size: int, bound: float, partition: Whole) -> None:
     """Add a partition to the heap."""
     place = size
@@ -135,7 +145,7 @@ def push_promise(promise: Floats, waiting: Ints, size: int, bound: float, partit
     promise[place], waiting[place] = bound, partition
 
 
-@kernel
+@lean_kernel
 def pop_promise(promise: Floats, waiting: Ints, size: Whole) -> None:
     """Take the root away from a heap of `size`."""
     bound, partition, place = promise[size - 1], waiting[size - 1], 0
@@ -150,26 +160,70 @@ def pop_promise(promise: Floats, waiting: Ints, size: Whole) -> None:
     promise[place], waiting[place] = bound, partition
 
 
-@kernel
-def passes_predicate_test(
-    columns: MatchColumns, test: Whole, events: EventColumns, laid: Laid, key: Whole
+@lean_kernel
+def holds_exactly(
+    columns: MatchColumns, start: Whole, count: Whole, events: EventColumns, laid: Laid
 ) -> bool:
-    """Whether the event laid out, which is within a predicate's bounds, passes its test."""
-    entry = laid.entry[key]
-    length = np.int64(events.text_length[entry])
-    value = Value(laid.low[key], laid.high[key], events.text_start[entry], length, events.heap)
-    return passes_test(columns.tests[test], value, columns.operands, columns.heap)
+    """Whether the event laid out satisfies all of an expression's predicates, by their bounds and tests."""
+    for place in range(start, start + count):
+        predicate = columns.predicates[place]
+        key = np.int64(predicate["key"])
+        if not (laid.low[key] <= predicate["high"] and predicate["low"] <= laid.high[key]):
+            return False
+        if predicate["test"] >= 0:
+            entry = laid.entry[key]
+            length = np.int64(events.text_length[entry])
+            value = Value(laid.low[key], laid.high[key], events.text_start[entry], length, events.heap)
+            if not passes_test(columns.tests[predicate["test"]], value, columns.operands, columns.heap):
+                return False
+    return True
 
 
-@kernel
+@lean_kernel
+def score_expression(predicates: Records, start: Whole, count: Whole, weight: Floats, kind: Whole) -> float:
+    """The score of an expression for the event laid out."""
+    score = 1.0 if kind == PRODUCT else 0.0
+    for place in range(start, start + count):
+        term = predicates[place]["weight"] * weight[predicates[place]["key"]]
+        score = add_term(score, term, np.int64(place - start), kind)
+    return score
+
+
+@lean_kernel
+def sift_items(
+    items: Records, packed: Longs, code: Longs, first: Whole, count: Whole, out_found: Ints
+) -> tuple[int, Whole]:
+    """Which items of a bucket the event laid out meets, as far as packed predicates tell.
+
+    Returns how many these are, and how many predicates of items were compared.
+    """
+    # On its own, so that all it needs stays in registers. Unsigned indexes: a signed one may be negative,
+    # which costs a check at each use.
+    n_found, n_compared = np.uint32(0), np.int64(0)
+    for number in range(np.uint32(first), np.uint32(first + count)):
+        start, size = np.uint32(items[number]["start"]), np.uint32(items[number]["count"])
+        # Nothing stops at the first that fails: when that is cannot be predicted.
+        guards = np.int64(GUARDS)
+        for place in range(start, start + size):
+            guards &= packed[place] - code[np.uint32(packed[place] >> KEY_SHIFT)]
+        n_compared += np.int64(size)
+        # Always written, kept if it counts.
+        out_found[n_found] = number
+        n_found += np.uint32(guards == GUARDS)
+    return int(n_found), n_compared
+
+
+@lean_kernel
 def match_event(
     tree: Tree,
     columns: MatchColumns,
+    codes: Codes,
     events: EventColumns,
     event: Whole,
     laid: Laid,
     n_keys: int,
     is_bounded: bool,
+    is_even: bool,
     best: Best,
     ids: IdOrder,
     out: Matches,
@@ -177,16 +231,17 @@ def match_event(
     """The matches of the event laid out, into `out` or its heap. False: `out` is too full."""
     # One nest of loops over local names, for the same reasons as in the access index.
     nodes, partitions, items, entries = tree.nodes, tree.partitions, tree.items, tree.entries
-    summaries, root, predicates, kind = tree.summaries, tree.root, columns.predicates, tree.settings[SCORE]
-    value_low, value_high, weight = laid.low, laid.high, laid.weight
-    stack, promise, waiting = laid.stack, laid.promise, laid.waiting
-    out_slot, out_score = out.subscription, out.score
+    summaries, root, packed, kind = tree.summaries, tree.root, codes.packed, tree.settings[SCORE]
+    value_low, value_high, weight, laid_code = laid.low, laid.high, laid.weight, laid.code
+    stack, found, promise, waiting = laid.stack, laid.found, laid.promise, laid.waiting
+    out_slot, out_score, predicates = out.subscription, out.score, columns.predicates
     row, top = out.progress[N_ROWS], best.slot.shape[1]
     is_bounded &= not tree.settings[IS_RIGID]
     n_stack, n_waiting, worst = 1, 0, -np.inf
     stack[0] = 0
     while True:
-        if n_stack == 0:
+        is_promising = n_stack == 0
+        if is_promising:
             if n_waiting == 0 or promise[0] < worst:
                 break
             stack[0], n_stack = partitions[waiting[0]]["top"], 1
@@ -206,7 +261,9 @@ def match_event(
             if not (low <= bucket["own_high"] and bucket["own_low"] <= high):
                 continue
         count, first = np.int64(bucket["count"]), np.int64(bucket["first"])
-        if top > 0 and is_bounded and worst > -np.inf and count > 0 and node > 0:
+        # A bucket that is all of its partition has just been held against its promise.
+        is_promising &= bucket["left"] < 0 and bucket["right"] < 0 and bucket["partitions"] < 0
+        if top > 0 and is_bounded and worst > -np.inf and count > 0 and node > 0 and not is_promising:
             begin = np.int64(summaries[node, OWN, FIRST])
             end = begin + summaries[node, OWN, COUNT]
             # The whole first: it is there at hand, and mostly enough.
@@ -217,25 +274,19 @@ def match_event(
                 count = np.int64(0)
         if top == 0 and row + count > out_slot.shape[0]:
             return False
-        lost = np.int64(0)
-        for number in range(np.uint32(first), np.uint32(first + count)):
-            item = items[number]
-            start, is_match = np.uint32(item["start"]), True
-            score = 1.0 if kind == PRODUCT else 0.0
-            for place in range(start, start + np.uint32(item["count"])):
-                predicate = predicates[place]
-                key = np.uint32(predicate["key"])
-                is_match = (value_low[key] <= predicate["high"]) & (predicate["low"] <= value_high[key])
-                if is_match and predicate["test"] >= 0:
-                    is_match = passes_predicate_test(columns, predicate["test"], events, laid, np.int64(key))
-                if not is_match:
-                    lost += np.int64(place - start) + 1
-                    break
-                score = add_term(score, predicate["weight"] * weight[key], np.int64(place - start), kind)
-            if is_match and top == 0:
+        n_found, lost = sift_items(items, packed, laid_code, first, count, found)
+        for number in range(np.uint32(n_found)):
+            item = items[np.uint32(found[number])]
+            start, size, score = np.int64(item["start"]), np.int64(item["count"]), item["score"]
+            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, laid):
+                continue
+            lost -= size
+            if not is_even:
+                score = score_expression(predicates, start, size, weight, kind)
+            if top == 0:
                 out_slot[row], out_score[row] = item["slot"], score
                 row += 1
-            elif is_match and not score < worst:
+            elif not score < worst:
                 offer_match(best, 0, np.int64(item["slot"]), score, ids)
                 worst = best.score[0, 0] if best.size[0] == top else -np.inf
         if node > 0 and count > 0:
@@ -253,10 +304,7 @@ def match_event(
                 number += 1
             if asked >= 0:
                 below = np.int64(partitions[asked]["top"])
-                if (
-                    value_low[np.uint32(partitions[asked]["key"])]
-                    == value_low[np.uint32(partitions[asked]["key"])]
-                ):
+                if laid_code[np.uint32(partitions[asked]["key"])] != LACKING:
                     if top == 0 or not is_bounded:
                         stack[n_stack] = below
                         n_stack += 1
@@ -278,10 +326,11 @@ def match_event(
     return True
 
 
-@kernel
+@lean_kernel
 def match_tree(
     tree: Tree,
     columns: MatchColumns,
+    codes: Codes,
     events: EventColumns,
     laid: Laid,
     best: Best,
@@ -294,8 +343,10 @@ def match_tree(
         event = out.progress[EVENT]
         if out.progress[N_ROWS] + top > out.step.shape[0] or out.progress[N_RUNS] == out.step.shape[0]:
             return False
-        n_keys, is_bounded = lay_out_event(events, event, is_capped, laid)
-        is_done = match_event(tree, columns, events, event, laid, n_keys, is_bounded, best, ids, out)
+        n_keys, is_bounded, is_even = lay_out_event(codes.bounds, events, event, is_capped, laid)
+        is_done = match_event(
+            tree, columns, codes, events, event, laid, n_keys, is_bounded, is_even, best, ids, out
+        )
         take_out_event(laid, n_keys)
         if not is_done:
             return False

@@ -138,8 +138,8 @@ def _number(row: int, name: str, value: Any) -> float:
         except (OverflowError, ValueError):
             raise RowError(f"row {row}, attribute {name!r}: {value} does not fit a double") from None
     raise RowError(
-        f"row {row}, attribute {name!r}: {type(value).__name__} is not a value; "
-        "accepted are numbers, strings, booleans and (low, high) ranges of numbers"
+        f"row {row}, attribute {name!r}: {type(value).__name__} is not a number; "
+        "a value is a number, a string, a boolean or a (low, high) range of numbers, a weight is a number"
     )
 
 

@@ -12,6 +12,8 @@ from tocsin.indexes.contract import Bytes, Longs
 
 Strings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
+_STRING, _LARGE_STRING = pa.string(), pa.large_string()
+
 
 class Texts(NamedTuple):
     """Text number i is `heap[offsets[i]:offsets[i + 1]]`, in UTF-8."""
@@ -25,13 +27,15 @@ class Texts(NamedTuple):
 def texts_of(values: Strings) -> Texts:
     """The bytes of a string, large string or dictionary array without nulls, copied. Cost: linear."""
     assert values.null_count == 0, "texts must not be null"
-    wide = values.cast(pa.large_string())
-    if isinstance(wide, pa.ChunkedArray):
-        wide = pa.concat_arrays(wide.chunks) if wide.num_chunks else pa.array([], pa.large_string())
-    _, offset_buffer, byte_buffer = wide.buffers()
-    if len(wide) == 0 or offset_buffer is None:
+    if not (isinstance(values, pa.Array) and values.type == _STRING):
+        values = values.cast(_LARGE_STRING)
+        if isinstance(values, pa.ChunkedArray):
+            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], _LARGE_STRING)
+    _, offset_buffer, byte_buffer = values.buffers()
+    if len(values) == 0 or offset_buffer is None:
         return Texts(np.empty(0, np.uint8), np.zeros(1, np.int64))
-    offsets = np.frombuffer(memoryview(offset_buffer), np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    width = np.int32 if values.type == _STRING else np.int64
+    offsets = np.frombuffer(memoryview(offset_buffer), width)[values.offset : values.offset + len(values) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     # Copies: Arrow's buffers are read-only, and a kernel would be compiled again for those.
     heap = (
@@ -39,7 +43,7 @@ def texts_of(values: Strings) -> Texts:
         if byte_buffer is None
         else np.frombuffer(memoryview(byte_buffer), np.uint8)[first:last].copy()
     )
-    return Texts(heap, offsets - first)
+    return Texts(heap, np.subtract(offsets, first, dtype=np.int64))
 
 
 def one_text(value: str) -> Texts:
@@ -57,8 +61,10 @@ def _chunks(texts: Texts, chunk_bytes: int) -> Iterator[pa.Array[Any]]:
     heap, offsets = texts
     begin, count = 0, len(offsets) - 1
     while begin < count:
-        end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
-        end = min(max(end, begin + 1), count)
+        end = count
+        if len(heap) > chunk_bytes:
+            end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
+            end = min(max(end, begin + 1), count)
         local = (offsets[begin : end + 1] - offsets[begin]).astype(np.int32)
         piece = heap[offsets[begin] : offsets[end]]
         yield pa.Array.from_buffers(

@@ -50,6 +50,8 @@ class PreferenceViews:
         self._buffer = ViewChanges(capacity)
         #: the kernel, and what it was compiled to once that is known
         self._take_steps = apply_steps
+        #: int64 (2,): where the entries of a delta of one step begin and end
+        self._bounds: Longs = np.zeros(2, np.int64)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions and rank what is there.
@@ -83,7 +85,7 @@ class PreferenceViews:
             return ChangeSet.empty()
         state = self._state
         state.make_room_for_entries(len(delta.row))
-        entries = _entries(delta)
+        entries = self._entries(delta)
         buffer = self._buffer
         cursor = state.cursor
         cursor[named.STEP :] = 0
@@ -112,7 +114,7 @@ class PreferenceViews:
                     self._take_whole_step(entries, buffer)
         if self._take_steps is apply_steps:
             self._take_steps = compiled(apply_steps)
-        return buffer.changes(int(cursor[named.N_OUT]))
+        return buffer.changes(cursor.item(named.N_OUT))
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -228,6 +230,19 @@ class PreferenceViews:
         state.cursor[named.N_OUT] = end
         state.cursor[named.STEP] += 1
 
+    def _entries(self, delta: RowDelta) -> ViewEntries:
+        """The delta as kernels take it."""
+        bounds = self._bounds
+        bounds[1] = len(delta.row)
+        return ViewEntries(
+            bounds if len(delta.seq) == 1 else step_bounds(delta),
+            _ready(delta.row, INT32),
+            _ready(delta.born_before, INT64),
+            _ready(delta.born_after, INT64),
+            _ready(delta.touched, BOOL),
+            _ready(delta.after, FLOAT64),
+        )
+
     def _rows_above(self, slot: int) -> tuple[tuple[Ints, Floats], Longs]:
         """What a subscription's list must hold, and the rows not below its base: by testing all rows."""
         state, ranking = self._state, self._state.ranking
@@ -259,19 +274,6 @@ class PreferenceViews:
             (rows[above][order].astype(np.int32), key[above][order]),
             rows[inside & (key >= lanes.base[lane])],
         )
-
-
-def _entries(delta: RowDelta) -> ViewEntries:
-    """The delta as kernels take it."""
-    is_one = len(delta.seq) == 1
-    return ViewEntries(
-        bounds=np.array([0, len(delta.row)], np.int64) if is_one else step_bounds(delta),
-        row=_ready(delta.row, INT32),
-        born_before=_ready(delta.born_before, INT64),
-        born_after=_ready(delta.born_after, INT64),
-        touched=_ready(delta.touched, BOOL),
-        after=_ready(delta.after, FLOAT64),
-    )
 
 
 def _ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -25,7 +25,7 @@ STALE = 5
 SHORT = 6
 ROWS_FULL = 7
 
-#: Places in `state`: how many rows there are, where free room in the pool begins, how many rows are hot,
+#: Places in `state`: how many rows there are, where free room in the pool begins, where the hot rows end,
 N_ROWS = 0
 POOL_END = 1
 N_HOT = 2
@@ -34,30 +34,33 @@ N_HOT = 2
 N_HELD = 3
 N_TESTS = 4
 MOST_TESTS = 5
+#: how many holes there are among the hot rows,
+N_HOLES = 6
 #: and where to go on after an answer that is not DONE.
-STEP = 6
-PHASE = 7
-AT = 8
-AT_BYTE = 9
-N_TODO = 10
-N_EVENTS = 11
-N_AFFECTED = 12
-N_OUT = 13
+STEP = 7
+PHASE = 8
+AT = 9
+AT_BYTE = 10
+N_TODO = 11
+N_EVENTS = 12
+N_AFFECTED = 13
+N_OUT = 14
 #: How many rows have been found to fill a list up with, -1 while they have not been sought.
-N_MORE = 14
+N_MORE = 15
 #: And how long that list is without them.
-N_KEPT = 15
-#: How many of the step's hot rows were there before.
-N_GOING = 16
-#: Where in a stretch of rows that are held against tiles to go on.
-AT_ROW = 17
+N_KEPT = 16
+#: How many of the step's hot rows were there before, and how many of these may be in a list.
+N_GOING = 17
+N_GONE = 22
+#: Which of the rows that are held against tiles to go on with.
+AT_ROW = 18
 #: How many rows come into hot parts.
-N_NEAR = 18
+N_NEAR = 19
 #: How many events have been taken to their lists.
-N_LANDED = 19
+N_LANDED = 20
 #: How many changes the step has made.
-N_RAW = 20
-STATE_SIZE = 21
+N_RAW = 21
+STATE_SIZE = 23
 
 #: Ties below all others.
 LOWEST_TIE = -(2**63)
@@ -157,9 +160,12 @@ class ViewRows(NamedTuple):
 
 
 class HotRows(NamedTuple):
-    """The rows in hot cells, packed together."""
+    """The rows in hot cells, in the order in which they joined; in a window they go in that order too.
 
-    #: int32 (rows,)
+    Where one has gone there is a hole, until half are holes.
+    """
+
+    #: int32 (rows,): -1 for a hole
     row: Ints
     #: int32 (rows,)
     cell: Ints
@@ -226,7 +232,7 @@ class ViewScratch(NamedTuple):
     stretch: Ints
     #: float64 (columns, 1): one row, as programs are scored
     row_values: Floats
-    #: int32 (entries,): hot rows to be held against tiles, and their entries
+    #: int32 (2 * entries,): hot rows to be held against tiles, and their entries: who goes, then who comes
     todo: Ints
     todo_entry: Ints
     #: int32 (entries,): entries of hot rows that were there

@@ -6,11 +6,12 @@ distinct. Each subscription has a list and a floor, and always
 
     the list holds exactly the rows inside the box whose place is not below the floor, the first k in order.
 
-A step is taken in phases. Rows are stored; rows that go are held against tiles while they are still among
-the hot rows; then others take their place; then rows that come are held against tiles. Each hit is an event
-of one lane, and lands in its list at once where that changes no answer. At the end each lane with other
-events patches its list. One that runs short is filled up from the hot rows, among which are all whose key is
-not below the base.
+A step is taken in phases. Rows are stored, and those in hot cells join the hot rows; those that have gone
+from these can still be read there. Then, for eight tiles after the other: rows that go are held against the
+tiles, then rows that come. Each hit is an event of one lane, and lands in its list at once where that changes
+no answer; each lane with other events patches its list. So the lists of a few tiles stay in a cache until all
+is done. A list that runs short is filled up from the hot rows, among which are all whose key is not below
+the base.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.views_columns import (
@@ -32,7 +33,9 @@ from tocsin.indexes.windows.views_columns import (
     N_AFFECTED,
     N_EVENTS,
     N_GOING,
+    N_GONE,
     N_HELD,
+    N_HOLES,
     N_HOT,
     N_LANDED,
     N_NEAR,
@@ -57,17 +60,15 @@ from tocsin.indexes.windows.views_columns import (
     ViewScratch,
 )
 from tocsin.indexes.windows.views_grid_kernels import locate_rows
-from tocsin.indexes.windows.views_patch_kernels import land_events, patch_lists, tell_changes
+from tocsin.indexes.windows.views_patch_kernels import land_events, order_affected, patch_lists, tell_changes
 
-#: Phases of a step.
+#: Phases of a step: the first once, the others for eight tiles after the other.
 OPENING = 0
 GOING = 1
-MOVING = 2
-COMING = 3
-PATCHING = 4
-TELLING = 5
+COMING = 2
+PATCHING = 3
 
-#: Rows that are stored, and held against tiles, together: no more than BLOCK.
+#: Rows that are stored together: no more than BLOCK.
 STRETCH = 256
 
 #: Kinds of stretches.
@@ -221,7 +222,6 @@ def take_rows(
     hot_parts = grid.hot_parts
     come = scratch.stretch[0]
     row = scratch.stretch[1]
-    part = scratch.stretch[2]
     x = scratch.score
     state[N_GOING] = 0
     state[N_TODO] = 0
@@ -251,9 +251,13 @@ def take_rows(
         else:
             n = note_rows(state, entries, first, n, rows, is_listed, scratch)
         all_coming += n
+        # Neighbouring rows have their parts in place; others are taken there later.
+        part = row_part[start : start + n] if is_run else scratch.stretch[2, :n]
         for i in range(n):
-            row[i] = entries.row[np.uint64(come[i])]
             part[i] = 0
+        if not is_run:
+            for i in range(n):
+                row[i] = entries.row[np.uint64(come[i])]
         for c in range(rows.values.shape[0]):
             if is_run:
                 column = rows.values[c, start : start + n]
@@ -268,8 +272,9 @@ def take_rows(
             add_parts(
                 column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c], grid.part_stride[c], part
             )
-        for i in range(n):
-            row_part[np.uint64(row[i])] = part[i]
+        if not is_run:
+            for i in range(n):
+                row_part[np.uint64(row[i])] = part[i]
         for i in range(n):
             whole = part[i]
             # Without a branch, because it is hard to foretell.
@@ -281,41 +286,38 @@ def take_rows(
 
 @lean_kernel
 def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: HotRows) -> None:
-    """Take rows out of the hot rows: the last fills the gap."""
+    """Take rows out of the hot rows: holes are left."""
     hot_at = rows.hot_at
-    n_hot = state[N_HOT]
     for i in range(state[N_GOING]):
         row = entry_row[going[i]]
-        at = hot_at[row]
+        hot.row[hot_at[row]] = -1
         hot_at[row] = -1
-        n_hot -= 1
-        if at < n_hot:
-            moved = hot.row[n_hot]
-            hot.row[at] = moved
-            hot.cell[at] = hot.cell[n_hot]
-            hot.is_listed[at] = hot.is_listed[n_hot]
-            hot_at[moved] = at
-            for c in range(hot.values.shape[1]):
-                hot.values[at, c] = hot.values[n_hot, c]
-    state[N_HOT] = n_hot
+    state[N_HOLES] += state[N_GOING]
 
 
 @lean_kernel
 def add_hot(
     state: Longs, entries: ViewEntries, grid: ViewGrid, rows: ViewRows, hot: HotRows, scratch: ViewScratch
 ) -> None:
-    """Let rows that come into hot cells join the hot rows; list these."""
+    """Let rows that come into hot cells join the hot rows; list these after those that go."""
     entry_row = entries.row
     after = entries.after
     hot_at = rows.hot_at
     is_hot = grid.is_hot
+    coming = scratch.coming
     cells = scratch.cell
-    n_hot = state[N_HOT]
     n_added = 0
     for i in range(state[N_NEAR]):
-        if not is_hot[cells[i]]:
-            continue
-        e = scratch.coming[i]
+        # Without a branch, so that cells are fetched together.
+        cell = cells[i]
+        cells[n_added] = cell
+        coming[n_added] = coming[i]
+        n_added += 1 if is_hot[cell] else 0
+    n_hot = state[N_HOT]
+    n_todo = state[N_TODO]
+    state[N_GONE] = n_todo
+    for i in range(n_added):
+        e = coming[i]
         row = entry_row[e]
         hot_at[row] = n_hot
         hot.row[n_hot] = row
@@ -323,15 +325,14 @@ def add_hot(
         hot.is_listed[n_hot] = False
         for c in range(after.shape[1]):
             hot.values[n_hot, c] = after[e, c]
-        scratch.todo[n_added] = n_hot
-        scratch.todo_entry[n_added] = e
+        scratch.todo[n_todo + i] = n_hot
+        scratch.todo_entry[n_todo + i] = e
         n_hot += 1
-        n_added += 1
     state[N_HOT] = n_hot
-    state[N_TODO] = n_added
+    state[N_TODO] = n_todo + n_added
 
 
-@lean_kernel
+@inlined
 def score_sums(
     x: Floats,
     term_column: Ints,
@@ -363,7 +364,7 @@ def score_sums(
                 score[j] = score[j] + p * a[j] + q * b[j] + r * c[j] + s * d[j]
 
 
-@lean_kernel
+@inlined
 def find_hits(score: Floats, key_sign: float, floor: Floats, out_hit: Ints) -> int:
     """The lanes of a tile whose floors the scores reach, as far as keys say; how many."""
     n_hits = 0
@@ -391,7 +392,7 @@ def hold_rows(
     scratch: ViewScratch,
     is_coming: bool,
 ) -> int:
-    """Hold the listed hot rows against the tiles that their cells know; hits become events."""
+    """Hold listed hot rows against those of eight tiles that their cells know; hits become events."""
     todo = scratch.todo
     todo_entry = scratch.todo_entry
     score = scratch.score
@@ -418,11 +419,10 @@ def hold_rows(
     n_lanes = min(TILE, len(floor))
     n_events = state[N_EVENTS]
     n_tests = 0
-    at = state[AT]
     byte = state[AT_BYTE]
     i = state[AT_ROW]
-    # Eight tiles after the other, each for a stretch of rows: so their lanes stay in the first-level cache.
-    while at < state[N_TODO]:
+    end = state[N_TODO] if is_coming else state[N_GONE]
+    while i < end:
         position = int(np.int64(todo[i]))
         e = todo_entry[i]
         x = hot.values[position]
@@ -465,26 +465,20 @@ def hold_rows(
                     event_key[n_events] = key
                     n_events += 1
         i += 1
-        if i == min(at + STRETCH, state[N_TODO]):
-            byte += 1
-            if byte == reach.shape[1]:
-                at = i
-                byte = 0
-            i = at
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events
-    state[AT] = at
-    state[AT_BYTE] = byte
     state[AT_ROW] = i
-    return DONE if at >= state[N_TODO] else EVENTS_FULL
+    return DONE if i == end else EVENTS_FULL
 
 
 @lean_kernel
-def begin_holding(state: Longs) -> None:
-    """Go to the first of the rows to be held against tiles."""
-    state[AT] = 0
-    state[AT_BYTE] = 0
+def begin_tiles(state: Longs, byte: int) -> None:
+    """Go to eight tiles, and to the first of the rows to be held against them."""
+    state[AT_BYTE] = byte
     state[AT_ROW] = 0
+    state[N_EVENTS] = 0
+    state[N_LANDED] = 0
+    state[PHASE] = GOING
 
 
 @lean_kernel
@@ -516,33 +510,29 @@ def apply_steps(
             if n_coming >= max(FEW, n_rows):
                 return BULK
             state[N_HELD] += end - begin
-            state[N_EVENTS] = 0
-            state[N_LANDED] = 0
-            state[N_AFFECTED] = 0
-            begin_holding(state)
-            state[PHASE] = GOING
-        while state[PHASE] < PATCHING:
-            if state[PHASE] == MOVING:
-                remove_hot(state, entries.row, scratch.going, rows, hot)
-                n = state[N_NEAR]
-                locate_rows(grid, entries.after, n >= 0, scratch.coming, n, scratch.cell)
-                add_hot(state, entries, grid, rows, hot, scratch)
-                begin_holding(state)
-                state[PHASE] = COMING
-            is_coming = state[PHASE] == COMING
-            # One place to call it from, because it is large and is compiled into its caller.
-            status = hold_rows(state, ranking, lanes, grid, hot, events, entries, scratch, is_coming)
-            if status != DONE:
-                return status
-            land_events(state, lanes, pool, events, entries.row, scratch, is_coming)
+            remove_hot(state, entries.row, scratch.going, rows, hot)
+            n = state[N_NEAR]
+            locate_rows(grid, entries.after, n >= 0, scratch.coming, n, scratch.cell)
+            add_hot(state, entries, grid, rows, hot, scratch)
             state[AT] = 0
+            state[N_AFFECTED] = 0
             state[N_RAW] = 0
-            state[PHASE] += 1
-        if state[PHASE] == PATCHING:
+            begin_tiles(state, zero())
+        while state[AT_BYTE] < grid.reach.shape[1]:
+            while state[PHASE] < PATCHING:
+                is_coming = state[PHASE] == COMING
+                # One place to call it from, because it is large and is compiled into its caller.
+                status = hold_rows(state, ranking, lanes, grid, hot, events, entries, scratch, is_coming)
+                if status != DONE:
+                    return status
+                land_events(state, lanes, pool, events, entries.row, scratch, is_coming)
+                state[PHASE] += 1
+                if is_coming:
+                    order_affected(state, lanes.head, 8 * TILE * state[AT_BYTE], 8 * TILE, scratch.affected)
             status = patch_lists(state, ranking, lanes, rows, hot, pool, events, entries, scratch, raw)
             if status != DONE:
                 return status
-            state[PHASE] = TELLING
+            begin_tiles(state, state[AT_BYTE] + 1)
         status = tell_changes(state, lanes.slot, scratch, raw, out)
         if status != DONE:
             return status

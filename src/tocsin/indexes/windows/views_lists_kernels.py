@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 @lean_kernel
@@ -14,7 +14,7 @@ def fresh_size(k: int) -> int:
     return k + int(2.5 * np.sqrt(k)) + 5
 
 
-@lean_kernel
+@inlined
 def full_size(k: int) -> int:
     """How long a list may grow before it is cut to its fresh size."""
     fresh = fresh_size(k)
@@ -85,7 +85,7 @@ def sort_rest(rows: Ints, keys: Floats, begin: int, end: int, born: Longs, tie_s
         rows[j] = row
 
 
-@lean_kernel
+@inlined
 def let_in(
     rows: Ints,
     keys: Floats,
@@ -119,7 +119,7 @@ def let_in(
     return i - start
 
 
-@lean_kernel
+@inlined
 def let_go(
     rows: Ints, keys: Floats, start: int, size: int, k: int, row: int, key: float, born: Longs, tie_sign: int
 ) -> int:

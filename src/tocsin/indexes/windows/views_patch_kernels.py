@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs, Ops
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.views_columns import (
     AT,
@@ -57,7 +57,7 @@ TOGETHER = 16
 LINE = 8
 
 
-@lean_kernel
+@inlined
 def fetch_ends(
     event_lane: Ints, begin: int, end: int, list_start: Longs, list_size: Longs, k: Longs, pool: ViewPool
 ) -> float:
@@ -138,18 +138,21 @@ def land_events(
 
 
 @lean_kernel
-def order_affected(head: Ints, n_affected: int, affected: Ints) -> None:
-    """Bring lanes with events into order, unless few: so lists are patched in the order they stand in."""
-    if FEW * n_affected < len(head):
+def order_affected(state: Longs, head: Ints, first: int, count: int, affected: Ints) -> None:
+    """Bring those of `count` lanes from `first` on that have events into order, unless they are few.
+
+    So lists are patched in the order they stand in. All affected before them are patched.
+    """
+    n = state[AT]
+    if FEW * (state[N_AFFECTED] - n) < count:
         return
-    n = 0
-    for lane in range(len(head)):
+    for lane in range(first, min(first + count, len(head))):
         if head[lane] >= 0:
             affected[n] = lane
             n += 1
 
 
-@lean_kernel
+@inlined
 def fetch_lists(affected: Ints, begin: int, end: int, lanes: ViewLanes, pool: ViewPool) -> float:
     """Read a little of all that some patches will need; the sum is of no use. As `fetch_ends`."""
     total = 0.0
@@ -160,7 +163,7 @@ def fetch_lists(affected: Ints, begin: int, end: int, lanes: ViewLanes, pool: Vi
     return total
 
 
-@lean_kernel
+@inlined
 def write_change(raw: RawChanges, at: int, op: int, row: int, score: float, rank: int) -> None:
     """Write down one change."""
     raw.op[at] = op
@@ -266,7 +269,7 @@ def tell_difference(
     return at
 
 
-@lean_kernel
+@inlined
 def patch_by_one(
     ranking: ViewRanking,
     lanes: ViewLanes,
@@ -347,8 +350,6 @@ def patch_lists(
     status = DONE
     at = state[AT]
     fetched = at
-    if at == 0:
-        order_affected(head, state[N_AFFECTED], scratch.affected)
     while at < state[N_AFFECTED]:
         if at >= fetched:
             fetched = min(at + TOGETHER, state[N_AFFECTED])
@@ -477,6 +478,18 @@ def patch_lists(
     return status
 
 
+@inlined
+def fetch_changes(told: Ints, told_at: Ints, begin: int, end: int, raw_end: Ints, raw: RawChanges) -> float:
+    """Read the first change of each of some slots; the sum is of no use. As `fetch_ends`."""
+    total = 0.0
+    for t in range(begin, end):
+        i = told_at[told[t]]
+        # Who has no change may begin where there are no more.
+        first = min(raw_end[i - 1] if i > 0 else 0, len(raw.op) - 1)
+        total += raw.op[first] + raw.row[first] + raw.score[first] + raw.rank[first]
+    return total
+
+
 @lean_kernel
 def tell_changes(
     state: Longs, lane_slot: Ints, scratch: ViewScratch, raw: RawChanges, out: ChangeColumns
@@ -502,6 +515,8 @@ def tell_changes(
                 told[n] = slot
                 n += 1
     for t in range(n):
+        if t % TOGETHER == 0:
+            scratch.score[0] = fetch_changes(told, told_at, t, min(t + TOGETHER, n), raw_end, raw)
         slot = told[t]
         i = told_at[slot]
         told_at[slot] = -1

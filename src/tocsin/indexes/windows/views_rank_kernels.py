@@ -414,7 +414,10 @@ def find_more(
             key = ranking.key_sign * best.score[i] + 0.0
             if not (base <= key and key <= floor_key):
                 continue
-            tie = ranking.tie_sign * born[hot.row[at + i]]
+            row = hot.row[at + i]
+            if row < 0:
+                continue
+            tie = ranking.tie_sign * born[row]
             is_inside = is_before(floor_key, floor_tie, key, tie)
             for d in range(lanes.lo.shape[0]):
                 x = best.block[d, i]

@@ -11,7 +11,6 @@ from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import Slots, grown
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK
-from tocsin.indexes.shared.scans import widened
 from tocsin.indexes.windows import views_columns as named
 from tocsin.indexes.windows.views_columns import (
     TILE,
@@ -25,7 +24,14 @@ from tocsin.indexes.windows.views_columns import (
 )
 from tocsin.indexes.windows.views_grid import cells_of, is_part_hot, new_grid, parts_of
 from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
-from tocsin.indexes.windows.views_rank_kernels import BestRows, base_size, find_more, fresh_size, rank_afresh
+from tocsin.indexes.windows.views_rank_kernels import (
+    BestRows,
+    base_size,
+    find_more,
+    fresh_size,
+    list_room,
+    rank_afresh,
+)
 from tocsin.indexes.windows.views_terms import padded_terms
 from tocsin.indexes.windows.views_tree import MANY_TO_RANK, neighbours, new_best, plain_tree, taken, tree_of
 
@@ -40,6 +46,10 @@ LEAST_CELLS = 1 << 13
 ROW_COST = 4
 SUBSCRIPTION_COST = 400
 LEAST_TESTS = 4096
+#: Rows, and lists, get twice the room up to so much, and then an eighth more: a window keeps its length.
+#: Working memory for more entries than that is given back when a delta has fewer than an eighth of them.
+LARGE = 1 << 16
+EIGHTH = 8
 
 
 class ViewState:
@@ -197,7 +207,7 @@ class ViewState:
         slots = self.live().astype(np.int32)
         self._sort_lanes(slots)
         if is_listing:
-            self.cursor[named.POOL_END] = 0
+            self._empty_pool()
         lanes = np.arange(len(slots), dtype=np.int32)
         is_wanted = self._rank(lanes, is_listing=is_listing)
         there = np.flatnonzero(self.rows.born != ABSENT)
@@ -211,7 +221,7 @@ class ViewState:
         self.grid = new_grid(values, is_wanted, n_bytes, cells)
         self.rows.part[there] = parts_of(self.grid, values)
         self.rows.hot_at[:] = -1
-        self.cursor[named.N_HOT] = 0
+        self.cursor[named.N_HOT] = self.cursor[named.N_HOLES] = 0
         self._reach(lanes)
         listed = self.pool.row[self.listed(lanes, self.lanes.list_size)[1]]
         self.hot.is_listed[self.rows.hot_at[listed]] = True
@@ -240,18 +250,31 @@ class ViewState:
         self.cursor[named.N_ROWS] = np.count_nonzero(self.rows.born != ABSENT)
 
     def make_room_for_rows(self, top: int) -> None:
-        """Room for row slots below `top`."""
+        """Room for row slots below `top`. Cost: linear, amortised constant a row."""
         values, born, part, hot_at = self.rows
-        self.rows = ViewRows(
-            widened(values, top), grown(born, top, ABSENT), grown(part, top), grown(hot_at, top, -1)
-        )
+        have = len(born)
+        if top > have:
+            room = max(top, have + (have if have < LARGE else have // EIGHTH))
+            self.rows = ViewRows(
+                _lengthened(values, room, 0.0),
+                _lengthened(born, room, ABSENT),
+                _lengthened(part, room, 0),
+                _lengthened(hot_at, room, -1),
+            )
         self.scratch = self._fitted_scratch(self._n_entries)
 
     def make_room_for_entries(self, count: int) -> None:
-        """Room for a delta of `count` entries."""
+        """Room for a delta of `count` entries; what a much larger one took is given back."""
         self._n_entries = count
-        if count > self._n_fitted or self.cursor[named.N_HOT] + count > len(self.hot.row):
-            self._make_room_for_hot(int(self.cursor[named.N_HOT]) + count)
+        if 2 * self.cursor.item(named.N_HOLES) > self.cursor.item(named.N_HOT):
+            self._pack_hot()
+        n_hot = self.cursor.item(named.N_HOT)
+        is_much = len(self.scratch.going) > max(LARGE, EIGHTH * count)
+        if is_much:
+            self.scratch = self._new_scratch()
+            self.hot = HotRows(*(column[: n_hot + count].copy() for column in _arrays(self.hot)))
+        if is_much or count > self._n_fitted or n_hot + count > len(self.hot.row):
+            self._make_room_for_hot(n_hot + count)
             self.scratch = self._fitted_scratch(count)
             self._n_fitted = count
 
@@ -261,14 +284,14 @@ class ViewState:
         self.scratch = self._fitted_scratch(self._n_entries)
 
     def grow_pool(self) -> None:
-        """Pack the lists together, into twice the room unless that frees half of it."""
+        """Pack the lists together, into more room unless that frees an eighth of it. Cost: all lists."""
         taken = np.flatnonzero(self.lanes.slot >= 0)
         _, places = self.listed(taken, self.lanes.list_room)
         rooms = self.lanes.list_room[taken]
         used = len(places)
         capacity = len(self.pool.row)
-        if used > capacity // 2 or used == self.cursor[named.POOL_END]:
-            capacity *= 2
+        if used > capacity - capacity // EIGHTH or used == self.cursor[named.POOL_END]:
+            capacity += capacity if capacity < LARGE else capacity // EIGHTH
         row, key = np.empty(capacity, np.int32), np.empty(capacity)
         row[:used] = self.pool.row[places]
         key[:used] = self.pool.key[places]
@@ -301,10 +324,12 @@ class ViewState:
         assert np.array_equal(rows.part[slots], parts_of(self.grid, rows.values[:, slots]))
         assert is_part_hot(self.grid)[rows.part[slots[self.grid.is_hot[cells]]]].all()
         assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(rows.hot_at >= 0))
-        hot = self.hot.row[:n_hot]
-        assert np.array_equal(rows.hot_at[hot], np.arange(n_hot))
-        assert np.array_equal(self.hot.values[:n_hot].T, rows.values[:, hot], equal_nan=True)
-        assert np.array_equal(self.hot.cell[:n_hot], cells_of(self.grid, rows.values, hot))
+        at = np.flatnonzero(self.hot.row[:n_hot] >= 0)
+        assert len(at) + self.cursor[named.N_HOLES] == n_hot
+        hot = self.hot.row[at]
+        assert np.array_equal(rows.hot_at[hot], at)
+        assert np.array_equal(self.hot.values[at].T, rows.values[:, hot], equal_nan=True)
+        assert np.array_equal(self.hot.cell[at], cells_of(self.grid, rows.values, hot))
         assert np.array_equal(self.grid.is_hot, (self.grid.reach > 0).any(axis=1))
         assert (lanes.list_size <= lanes.list_room).all()
         _, owned = self.listed(taken, lanes.list_room)
@@ -368,6 +393,18 @@ class ViewState:
         self.hot.is_listed[begin:end] = False
         self.cursor[named.N_HOT] = end
 
+    def _empty_pool(self) -> None:
+        """Forget all lists, and make room for new ones."""
+        n_rows = int(self.cursor[named.N_ROWS])
+        room = 0
+        for k, count in zip(*np.unique(self.lanes.k, return_counts=True), strict=True):
+            room += int(count) * int(list_room(int(k), min(int(fresh_size(int(k))), n_rows)))
+        if room > len(self.pool.row):
+            # Some lists will have to move.
+            room += room // EIGHTH
+            self.pool = ViewPool(np.empty(room, np.int32), np.empty(room))
+        self.cursor[named.POOL_END] = 0
+
     def _sort_lanes(self, slots: Ints) -> None:
         """Put subscriptions with near parameters into the same tiles, and close all gaps."""
         lane = self.lane_of[slots]
@@ -421,6 +458,14 @@ class ViewState:
     def _new_best(self, room: int, n_branches: int) -> BestRows:
         return new_best(self.ranking.program, len(self.rows.values), room, n_branches)
 
+    def _pack_hot(self) -> None:
+        """Close the holes among the hot rows. Cost: linear in hot rows, constant for each that has gone."""
+        at = np.flatnonzero(self.hot.row[: self.cursor[named.N_HOT]] >= 0)
+        for column in _arrays(self.hot):
+            column[: len(at)] = column[at]
+        self.rows.hot_at[self.hot.row[: len(at)]] = np.arange(len(at))
+        self.cursor[named.N_HOT], self.cursor[named.N_HOLES] = len(at), 0
+
     def _make_room_for_hot(self, count: int) -> None:
         row, cell, values, is_listed = self.hot
         if count > len(row):
@@ -443,16 +488,16 @@ class ViewState:
         scratch = self.scratch
         n_events, n_slots, n_lanes = len(self.events.next), len(self.lane_of), len(self.lanes.slot)
         longest = min(3 * self._largest_k + 32, len(self.rows.born)) + 1
-        sizes = (n_entries, n_lanes, n_slots, n_events, longest)
+        sizes = (2 * n_entries, n_entries, n_lanes, n_slots, n_events, longest)
         if (
-            len(scratch.todo) >= n_entries
+            len(scratch.todo) >= 2 * n_entries
             and len(scratch.affected) >= n_lanes
             and len(scratch.told_at) >= n_slots
             and len(scratch.add_key) >= n_events
             and len(scratch.more_key) >= longest
         ):
             return scratch
-        each = np.repeat(sizes, (5, 2, 2, 5, 5)).tolist()
+        each = np.repeat(sizes, (2, 3, 2, 2, 5, 5)).tolist()
         fitted = (_fitted(column, size) for column, size in zip(_arrays(scratch[4:]), each, strict=True))
         scratch = ViewScratch(scratch.stack, scratch.score, scratch.stretch, scratch.row_values, *fitted)
         scratch.told_at[:] = -1
@@ -473,6 +518,13 @@ def _new_events(room: int) -> ViewEvents:
 def _fitted(column: np.ndarray, size: int) -> np.ndarray:
     """A column with room for `size`; what it held is of no use any more."""
     return column if size <= len(column) else np.empty(max(size, 2 * len(column)), column.dtype)
+
+
+def _lengthened(array: np.ndarray, room: int, fill: float) -> np.ndarray:
+    """A column, or columns, with room for `room` rows; new ones hold `fill`."""
+    longer = np.full((*array.shape[:-1], room), fill, array.dtype)
+    longer[..., : array.shape[-1]] = array
+    return longer
 
 
 def _arrays(columns: tuple[Any, ...]) -> list[np.ndarray]:

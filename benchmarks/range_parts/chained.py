@@ -2,9 +2,10 @@
 
 `python -m benchmarks.range_parts.chained`
 
-The first is what a job does. The second is the least that it could be: its second operator keeps nothing but
-the points of its subscriptions, which it has from a file and not from the state store, and only says who gets
-which message. The ranks, and who falls out of an answer, would come on top.
+The first is what a job does. In the second, an operator makes messages of the table, and the shards of a
+second one, which know only their subscriptions, keep the answers of all of them, apply the messages and tell
+the same changes. Where there is a choice it favours the second way: its shards have their subscriptions from
+a file, their answers are files mapped into memory, and the state store gets the log of messages alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,9 @@ from rich.console import Console
 from typing_extensions import override
 
 from benchmarks import machine
-from benchmarks.range_parts.workloads import ROWS, draw, ranges
+from benchmarks.range_parts.answers_kernels import Answers, Changes, Told, apply_told, write_changes
+from benchmarks.range_parts.workloads import draw, ranges
+from tocsin.indexes.contract import LEAVE, OP_NAMES
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.unicast import Receivers
@@ -41,51 +44,103 @@ from tocsin.pipeline.sharding import shard_keys
 from tocsin.spark import Job, session, start
 
 RESULTS = Path(__file__).parents[1] / "results" / "ranges.jsonl"
-SQL = "SELECT id, y FROM rows WHERE x BETWEEN :lo AND :hi ORDER BY y LIMIT 10"
-TOLD = "subscription string, seq bigint, key string, score double"
+K = 10
+SQL = f"SELECT id, y FROM rows WHERE x BETWEEN :lo AND :hi ORDER BY y LIMIT {K}"
+TOLD = "subscription string, seq bigint, op string, key string, score double, rank int"
 SHARDS = 2
-SUBSCRIPTIONS = 500_000
+ROWS = 20_000
+SUBSCRIPTIONS = 200_000
 #: Rows a batch, and how many batches of each size; two before them register, compile and warm.
 SIZES = {100: 3, 1000: 3}
 TABLE_IN_EACH = "table in each shard"
 CHAINED = "messages to the shards"
 
 
-class Told(StatefulProcessor):
-    """The second operator: who gets which message."""
+class AnswersProcessor(StatefulProcessor):
+    """The second operator: applies messages to the answers of its subscriptions, and tells what changed."""
 
     def __init__(self, keys: tuple[int, ...], path: str) -> None:
         self._keys = keys
         self._path = path
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """It keeps nothing in the store."""
+        self._log = handle.getListState("log", "data binary")
 
     @override
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        names, receivers = _share(self._path, self._keys.index(key[0]))
-        for data in [bytes(data) for frame in rows for data in frame["data"]]:
-            with pa.ipc.open_stream(data) as reader:
-                told = reader.read_all()
-            slots, ends = receivers.list(_tiles(told))
-            message = np.repeat(np.arange(told.num_rows), np.diff(ends, prepend=0))
-            told = told.select(["seq", "key", "y"]).take(pa.array(message)).rename_columns({"y": "score"})
-            told = told.add_column(0, "subscription", names.take(pa.array(slots)))
-            yield pd.DataFrame({"data": [dump(told)]})
+        share = share_of(self._path, self._keys.index(key[0]))
+        given = [bytes(data) for frame in rows for data in frame["data"]]
+        for data in given:
+            self._log.appendValue((data,))
+        told = pa.concat_tables(pa.ipc.open_stream(data).read_all() for data in given)
+        changes = changes_of_share(share, told.sort_by([("seq", "ascending"), ("n", "ascending")]))
+        yield pd.DataFrame({"data": [dump(changes)]})
 
     def close(self) -> None:
         return
 
 
+class Share(NamedTuple):
+    """What a shard knows."""
+
+    names: pa.ChunkedArray
+    receivers: Receivers
+    answers: Answers
+
+
 @lru_cache
-def _share(path: str, number: int) -> tuple[pa.ChunkedArray, Receivers]:
-    """Ids and points of a shard's subscriptions: half of them, as by hash."""
+def share_of(path: str, number: int) -> Share:
+    """A shard's subscriptions, half of them as by hash, and their answers, which all workers see."""
     table = pq.read_table(path)
     mine = table.take(pa.array(np.arange(number, table.num_rows, SHARDS)))
     points = Points()
     columns = (mine.column(name).to_numpy() for name in ("lo", "hi"))
     points.insert(np.arange(mine.num_rows, dtype=np.int32), *columns)
-    return mine.column("id"), Receivers(points)
+    folder = Path(path).parents[1] / f"answers-{number}"
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    n = mine.num_rows
+    shapes = {"key": (n, K + 1), "y": (n, K + 1), "born": (n, K + 1), "size": (n,)}
+    shapes |= {f"old_{name}": shape for name, shape in shapes.items()} | {"met": (n,)}
+    dtypes = {"y": np.float64, "old_y": np.float64, "born": np.int64, "old_born": np.int64, "met": np.int64}
+    mode: Literal["w+", "r+"] = "w+" if is_new else "r+"
+    columns_of = {
+        name: np.asarray(np.memmap(folder / name, dtypes.get(name, np.int32), mode, shape=shape))
+        for name, shape in shapes.items()
+    }
+    return Share(mine.column("id"), Receivers(points), Answers(**columns_of))
+
+
+def changes_of_share(share: Share, messages: pa.Table) -> pa.Table:
+    """Apply a batch of messages to the answers: what is different after it."""
+    slots, ends = share.receivers.list(_tiles(messages))
+    seq = int(pc.max(messages.column("seq")).as_py())
+    told = Told(
+        slots.copy(),
+        ends,
+        pc.cast(messages.column("key"), pa.int32()).to_numpy().copy(),
+        messages.column("y").to_numpy().copy(),
+        messages.column("born").to_numpy().copy(),
+        pc.cast(messages.column("gone"), pa.int32()).to_numpy().copy(),
+    )
+    met = np.empty(len(share.names), np.int32)
+    n_met = apply_told(share.answers, told, seq + 1, K, met)
+    room = 2 * K * n_met
+    ints = (np.empty(room, np.int32) for _ in range(3))
+    found = Changes(next(ints), np.empty(room, np.int8), next(ints), np.empty(room), next(ints))
+    count = write_changes(share.answers, met, n_met, found)
+    slot, op, key, score, rank = (column[:count] for column in found)
+    is_gone = op == LEAVE
+    return pa.table(
+        {
+            "subscription": share.names.take(pa.array(slot)),
+            "seq": np.full(count, seq),
+            "op": pa.array(OP_NAMES).take(pa.array(op)),
+            "key": pc.cast(pa.array(key), pa.string()),
+            "score": pa.array(score, mask=is_gone),
+            "rank": pa.array(rank, mask=is_gone),
+        }
+    )
 
 
 def _tiles(told: pa.Table) -> Messages:
@@ -110,16 +165,21 @@ def main() -> None:
         spark = session(_job(home, TABLE_IN_EACH), master="local[2,4]", log=home / "spark.log")
         took = {way: _run(spark, home, way) for way in (TABLE_IN_EACH, CHAINED)}
         spark.stop()
+        is_same = all(_rows(home, "each", batch) == _rows(home, "chained", batch) for batch in took[CHAINED])
+        console.print("both tell the same" if is_same else "they do not tell the same")
     surroundings["numpy_scan_ms_after"] = round(machine.numpy_scan_ms(), 4)
     records = []
-    for way, batches in took.items():
+    for way, took_of in took.items():
+        batches = list(took_of.values())
         at = 2
         for size, count in SIZES.items():
             seconds = batches[at : at + count]
             at += count
             span = f"{min(seconds):.2f} to {max(seconds):.2f}"
             console.print(f"{way}, {size} rows a batch: {median(seconds):.2f} s ({span})")
-            records.append({"what": "chained", "way": way, "batch": size, "seconds": seconds})
+            records.append(
+                {"what": "chained", "way": way, "batch": size, "seconds": seconds, "is_same": is_same}
+            )
     with RESULTS.open("a") as lines:
         lines.writelines(json.dumps({**record, "machine": surroundings}) + "\n" for record in records)
 
@@ -150,8 +210,17 @@ def _job(home: Path, way: str) -> Job:
     )
 
 
-def _run(spark: SparkSession, home: Path, way: str) -> list[float]:
-    """Seconds of each batch of one way."""
+def _rows(home: Path, way: str, batch: int) -> list[tuple[object, ...]]:
+    """What one way told in a batch, in order."""
+    names = ["subscription", "op", "key", "score", "rank"]
+    files = sorted((home / way / "out" / f"batch={batch}").glob("*.parquet"))
+    table = pa.concat_tables(pq.ParquetFile(file).read(names) for file in files)
+    columns = table.sort_by([(name, "ascending") for name in names[:3]]).to_pydict().values()
+    return list(zip(*columns, strict=True))
+
+
+def _run(spark: SparkSession, home: Path, way: str) -> dict[int, float]:
+    """Seconds of each batch of one way, by its number."""
     job = _job(home, way)
     if way == TABLE_IN_EACH:
         query = start(job, spark=spark, once=True)
@@ -178,11 +247,11 @@ def _run(spark: SparkSession, home: Path, way: str) -> list[float]:
     failure = query.exception()
     if failure is not None:
         raise failure
-    return [seen[number] for number in sorted(seen)]
+    return dict(sorted(seen.items()))
 
 
 def _told(outputs: DataFrame, path: str) -> DataFrame:
-    """Messages to all shards, and from there who gets them."""
+    """Messages to all shards, and from there what changes."""
     keys = tuple(shard_keys(SHARDS))
 
     def to_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -194,7 +263,7 @@ def _told(outputs: DataFrame, path: str) -> DataFrame:
     messages = outputs.filter(outputs.kind == MESSAGES).select("data")
     packed = messages.mapInArrow(to_all, "shard int, data binary")
     told = packed.groupBy("shard").transformWithStateInPandas(
-        Told(keys, path), "data binary", "append", "none"
+        AnswersProcessor(keys, path), "data binary", "append", "none"
     )
     return told.mapInArrow(unpack_outputs, TOLD)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Longs, RowDelta
+from tocsin.indexes.ranges.images_kernels import place_images
 from tocsin.indexes.ranges.step_kernels import Images
+
+#: Up to so many rows are sorted one by one.
+FEW = 8
 
 
 def widened(columns: Floats, dimensions: int) -> Floats:
@@ -22,8 +26,10 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
 
     A row is an image only if its first `required` columns hold no NaN, and if the step says anything
     about it at all. Old and new images of a step are each sorted by column `key`, then by born.
-    Cost: n log n, all in NumPy.
+    Cost: n log n, all in NumPy but for few rows.
     """
+    if len(delta.row) <= FEW:
+        return _few_images(delta._replace(before=before, after=after), required, key)
     is_news = (before != after).any(axis=1) | (delta.born_before != delta.born_after) | delta.touched
     old = np.flatnonzero(is_news & _is_rankable(before, delta.born_before, required))
     new = np.flatnonzero(is_news & _is_rankable(after, delta.born_after, required))
@@ -53,6 +59,26 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
         by_first=by_first,
         bucket=np.zeros(len(entry), np.int64),
     )
+
+
+def _few_images(delta: RowDelta, required: int, key: int) -> Images:
+    room, width, steps = 2 * len(delta.row), delta.before.shape[1], len(delta.seq)
+    images = Images(
+        start=np.empty(steps + 1, np.int64),
+        middle=np.empty(steps, np.int64),
+        value=np.empty((room, width)),
+        born=np.empty(room, np.int64),
+        row=np.empty(room, np.int64),
+        touched=np.empty(room, np.bool_),
+        twin=np.empty(room, np.int64),
+        first=np.empty(room),
+        by_first=np.empty(room, np.int64),
+        bucket=np.empty(room, np.int64),
+    )
+    count = place_images(delta, required, key, np.empty(room, np.int64), images)
+    if count == room:
+        return images
+    return Images._make((images.start, images.middle, *(column[:count] for column in images[2:])))
 
 
 def _is_rankable(columns: Floats, born: Longs, required: int) -> Bools:

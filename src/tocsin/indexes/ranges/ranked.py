@@ -26,18 +26,19 @@ class RankedScan:
     then by born.
     """
 
+    #: whether one row is the answer, and told as a VALUE
+    _is_extreme: bool
+
     def __init__(
         self,
         dimensions: int,
         *,
-        region: str | None,
+        region: str | None = None,
         descending: bool,
-        is_extreme: bool,
-        capacity: int,
-        trees: Trees,
+        capacity: int = 16,
+        trees: Trees = TREES,
     ) -> None:
         self._layout = Layout.of(dimensions, region)
-        self._is_extreme = is_extreme
         self._sign = -1.0 if descending else 1.0
         self._capacity = capacity
         self._width = self._layout.width
@@ -177,23 +178,7 @@ class RankedScan:
 class TopKScan(RankedScan):
     """`SELECT … WHERE box ORDER BY y [DESC] LIMIT k` over a table."""
 
-    def __init__(
-        self,
-        dimensions: int,
-        *,
-        region: str | None = None,
-        descending: bool,
-        capacity: int = 16,
-        trees: Trees = TREES,
-    ) -> None:
-        super().__init__(
-            dimensions,
-            region=region,
-            descending=descending,
-            is_extreme=False,
-            capacity=capacity,
-            trees=trees,
-        )
+    _is_extreme = False
 
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
@@ -206,23 +191,7 @@ class TopKScan(RankedScan):
 class ExtremeScan(RankedScan):
     """`SELECT MIN(y)` or `MAX(y) … WHERE box` over a table: a VALUE that names its row."""
 
-    def __init__(
-        self,
-        dimensions: int,
-        *,
-        region: str | None = None,
-        descending: bool,
-        capacity: int = 16,
-        trees: Trees = TREES,
-    ) -> None:
-        super().__init__(
-            dimensions,
-            region=region,
-            descending=descending,
-            is_extreme=True,
-            capacity=capacity,
-            trees=trees,
-        )
+    _is_extreme = True
 
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"

@@ -10,9 +10,9 @@ from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.sparse_kernels import N_SEARCHES, N_SNAPS, Easel, paint_sparsely
-from tocsin.indexes.ranges.sparse_near_kernels import N_BINS, Nearby
+from tocsin.indexes.ranges.sparse_near_kernels import STRIP, Nearby
 
-#: Up to so many points around a row are copied and sorted; where there are more, the grid is asked.
+#: Up to so many points around a row are copied; where there are more, the grid is asked.
 NEARBY = 2048
 
 
@@ -70,17 +70,12 @@ class PaintSparse(Reformulator):
 
 
 def _empty_nearby(k: int, room: int) -> Nearby:
-    """Room for so many points in columns."""
+    """Room for so many points, in whole strips."""
+    n_strips = -(-room // STRIP)
     return Nearby(
-        lo=np.empty(room),
-        hi=np.empty(room),
-        spare_lo=np.empty(room),
-        spare_hi=np.empty(room),
-        bin=np.empty(room, np.int32),
-        column=np.empty(room, np.int32),
-        bin_begin=np.empty(N_BINS + 1, np.int32),
-        begin=np.empty(k + 2, np.int32),
-        end=np.empty(k + 2, np.int32),
-        first=np.empty(k + 2, np.int32),
-        stop=np.empty(k + 2, np.int32),
+        lo=np.empty(n_strips * STRIP),
+        hi=np.empty(n_strips * STRIP),
+        held=np.empty(n_strips * STRIP, np.int64),
+        told=np.empty(n_strips, np.int64),
+        box=np.empty((k, 4)),
     )

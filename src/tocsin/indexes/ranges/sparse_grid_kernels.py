@@ -30,7 +30,7 @@ from tocsin.indexes.shared.jit import inlined, lean_kernel
 class Patch(NamedTuple):
     """Points of the grid to be told together."""
 
-    #: around some of them; around all of them if it is tight
+    #: around some of them; around all of them, and no others, if it is tight
     box: Rectangle
     #: where they are, and no others
     area: Rectangle
@@ -96,6 +96,56 @@ def fit_patch(grid: Grid, area: Rectangle, is_exact: bool) -> Patch:
     return Patch(snap_points(grid, area), area, True)
 
 
+@lean_kernel
+def find_top(grid: Grid, area: Rectangle) -> float:
+    """The largest `hi` of the points in a rectangle, -inf of none. Cost: a column most often one bucket."""
+    top = -np.inf
+    first_column, end_column = find_columns(grid, area)
+    for column in range(first_column, end_column):
+        first, end = find_buckets(grid, column, area)
+        bucket = end - 1
+        # What is in lower buckets is not above what the last one began with.
+        while bucket >= first and (bucket == end - 1 or grid.bucket_hi[bucket + 1] > top):
+            box = grid.bucket_box[bucket]
+            if box[3] > top and not is_apart(box, area):
+                top = max(top, snap_bucket(grid, bucket, area, no_box()).hi_max)
+            bucket -= 1
+    return top
+
+
+@lean_kernel
+def find_right(grid: Grid, area: Rectangle) -> float:
+    """The largest `lo` of the points in a rectangle, -inf of none. Cost: most often one column."""
+    right = -np.inf
+    first_column, end_column = find_columns(grid, area)
+    column = end_column - 1
+    while column >= first_column and (column == end_column - 1 or grid.column_lo[column + 1] > right):
+        first, end = find_buckets(grid, column, area)
+        for bucket in range(first, end):
+            box = grid.bucket_box[bucket]
+            if box[1] > right and not is_apart(box, area):
+                right = max(right, snap_bucket(grid, bucket, area, no_box()).lo_max)
+        column -= 1
+    return right
+
+
+@inlined
+def join_flat(grid: Grid, one: Rectangle, other: Rectangle) -> Rectangle:
+    """A rectangle with the points of two areas that begin at the same `hi`; empty if others would come in.
+
+    `other` has the lesser `lo` and ends at a lesser `hi`. Others are above it, and right of some point of it.
+    """
+    top = find_top(grid, one)
+    corner = Rectangle(other.lo_min, next_below(one.lo_min), next_above(other.hi_max), top)
+    floor = other.lo_min
+    if has_point(grid, corner):
+        right = find_right(grid, corner)
+        if has_point(grid, Rectangle(floor, right, other.hi_min, other.hi_max)):
+            return no_box()
+        floor = next_above(right)
+    return Rectangle(floor, one.lo_max, one.hi_min, max(top, other.hi_max))
+
+
 @inlined
 def can_join(grid: Grid, one: Rectangle, other: Rectangle, is_exact: bool) -> bool:
     """Whether the rectangle around both holds no point that neither of them holds.
@@ -112,22 +162,36 @@ def can_join(grid: Grid, one: Rectangle, other: Rectangle, is_exact: bool) -> bo
 
 
 @inlined
+def is_blocked(grid: Grid, ready: Patch, waiting: Patch) -> bool:
+    """Whether some points tell already that exact patches cannot be joined: others are between them."""
+    above = Rectangle(
+        waiting.box.lo_min, waiting.area.lo_max, next_above(waiting.area.hi_max), ready.box.hi_max
+    )
+    below = Rectangle(
+        next_above(waiting.area.lo_max), ready.box.lo_max, waiting.box.hi_min, next_below(ready.area.hi_min)
+    )
+    return has_point(grid, above) or has_point(grid, below)
+
+
+@inlined
 def settle_patch(
-    grid: Grid, ready: Patch, waiting: Patch, is_exact: bool, out: Messages, cursor: Longs
+    grid: Grid, ready: Patch, waiting: Patch, is_exact: bool, is_flat: bool, out: Messages, cursor: Longs
 ) -> Patch:
     """Join two patches, or write the one that is ready. Answers the one that is ready then."""
     if ready.box.lo_min > ready.box.lo_max:
         return waiting
-    # Points above the area of the one are not told: if one is below the top of the other, it is between.
-    above = Rectangle(
-        waiting.box.lo_min, waiting.area.lo_max, next_above(waiting.area.hi_max), ready.box.hi_max
-    )
-    if not is_exact or not has_point(grid, above):
-        one = ready.box if ready.is_tight else snap_points(grid, ready.area)
-        other = waiting.box if waiting.is_tight else snap_points(grid, waiting.area)
-        if can_join(grid, one, other, is_exact):
-            both = join(one, other)
-            return Patch(both, both, True)
+    if not is_exact or not is_blocked(grid, ready, waiting):
+        if is_exact and is_flat:
+            # These are tall: to snap them would take long.
+            area = join_flat(grid, ready.area, waiting.area)
+            if area.lo_min <= area.lo_max:
+                return Patch(join(ready.box, waiting.box), area, False)
+        else:
+            one = ready.box if ready.is_tight else snap_points(grid, ready.area)
+            other = waiting.box if waiting.is_tight else snap_points(grid, waiting.area)
+            if can_join(grid, one, other, is_exact):
+                both = join(one, other)
+                return Patch(both, both, True)
     write_box(out, cursor, ready.box if ready.is_tight else ready.area)
     return waiting
 
@@ -165,7 +229,7 @@ def paint_grid(
                 waiting = Patch(join(waiting.box, patch.box), patch.area, True)
                 continue
         if band >= 0:
-            ready = settle_patch(grid, ready, waiting, is_exact, out, cursor)
+            ready = settle_patch(grid, ready, waiting, is_exact, gap < 0, out, cursor)
         if p >= first:
             waiting = patch
             band = int(bands[p])

@@ -41,17 +41,22 @@ from tocsin.indexes.ranges.posts_kernels import (
 )
 from tocsin.indexes.ranges.sparse_grid_kernels import paint_grid, window_area
 from tocsin.indexes.ranges.sparse_near_kernels import (
+    STRIP,
     Nearby,
+    drop_far,
     gather_nearby,
-    is_anyone_near,
-    lay_columns,
+    hold_posts,
+    mark_exposed,
+    mark_region,
     paint_nearby,
-    split_column,
 )
 from tocsin.indexes.shared.jit import lean_kernel
 
 #: In place of a gap: the row itself is told of, not one that it passes.
 NO_GAP = -1
+
+#: Points are gathered, or dropped, after so many rows passed.
+PATIENCE = 4
 
 #: Places in `Easel.counts`: tiles snapped, searches for the next row passed.
 N_SNAPS = 0
@@ -101,7 +106,8 @@ def paint_turn(
     """
     posts, near, counts = easel.posts, easel.near, easel.counts
     pivot = place_posts(objects, posts, turn, turn_span(turn), k)
-    is_near = False
+    # Points nearby, -1 while they are too many; and rows passed so far.
+    count, n_passed = -1 + 0 * event, 0
     # The row to tell of: the one whose turn it is, then one that it passes, in a gap.
     gap, passed, lowest, x = NO_GAP + 0 * event, -1, turn.place, turn.x
     first, last = 1, k
@@ -111,19 +117,24 @@ def paint_turn(
             first += 1
         while gap >= 0 and posts.x[last + k - 1] != posts.x[last + k - 1]:
             last -= 1
-        if not is_near:
-            count = gather_nearby(grid, window_area(posts.x, k), near)
-            if count == 0:
-                counts[N_SNAPS] += last - first + 1
-                return DONE
-            is_near = count > 0
-            if is_near:
-                lay_columns(near, count, posts.x, k)
-        is_seen, n_tiles = True, cursor[N_TILES]
-        if is_near:
-            if 0 <= gap < k:
-                split_column(near, k - 1 - gap, x, posts.x[2 * k], k)
-            is_seen = paint_nearby(near, posts.x, posts.band, first, last, gap, x, k, out, cursor)
+        if n_passed % PATIENCE == 0:
+            area = window_area(posts.x, k)
+            if count > STRIP:
+                count = drop_far(near, count, area, k)
+            elif count < 0:
+                count = gather_nearby(grid, area, near)
+                if count == 0:
+                    counts[N_SNAPS] += last - first + 1
+                    return DONE
+                if count > 0:
+                    hold_posts(near, count, posts.x, k)
+        is_seen, is_anyone, n_tiles = True, True, cursor[N_TILES]
+        if count >= 0:
+            if gap < 0:
+                mark_region(near, count, k)
+            else:
+                is_seen, is_anyone = mark_exposed(near, count, x, k)
+            paint_nearby(near, count, posts.x, posts.band, k, out, cursor)
         else:
             paint_grid(grid, posts.x, posts.band, first, last, gap, x, k, out, cursor)
         is_told = cursor[N_TILES] > n_tiles
@@ -138,7 +149,8 @@ def paint_turn(
             slot = objects.slot[lowest]
             write_note(out, cursor, event, slot, x, objects.y[lowest], objects.born[lowest], False)
             add_post(posts, gap, passed, x, k)
-            if is_near and is_told and not is_anyone_near(near, posts.x, k):
+            n_passed += 1
+            if not is_anyone:
                 return DONE
         passed, pivot = next_passed(objects, posts, turn, pivot, k)
         if passed < 0:

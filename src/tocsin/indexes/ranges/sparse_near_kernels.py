@@ -1,9 +1,10 @@
-"""The points near one row, copied out of the grid and laid in columns: most of the work of Paint-Sparse.
+"""The points near one row, copied out of the grid: most of the work of Paint-Sparse.
 
 Notation: as in `dense_kernels`, posts are the nearest rows below the middle row, and post k is the middle.
-*Column* a holds the points whose ranges hold `a` of the posts on the left, and within a column points ascend
-by `hi`. So the points of a tile are one stretch of a column, and a row that is passed on the left splits one
-column, while one on the right moves nothing at all.
+*Column* a is the points whose ranges hold `a` of the posts on the left. A point has the middle row among its
+k best if its range *holds* fewer than k posts of either side, and it is told of a row that is passed if it
+held k - 1 and holds that one too. So a number a point is all that has to be kept, and the points lie in any
+order: they are looked at a strip at a time, in vector code.
 
 This calls the leaf file of the points.
 """
@@ -15,44 +16,38 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.bits_kernels import first_bit
 from tocsin.indexes.ranges.messages import N_NOTES, N_TILES, Messages
 from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, find_buckets, find_columns, is_apart
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: In so many columns of the grid there are never very many points.
 FEW_COLUMNS = 2
-#: Parts by which `hi` is sorted roughly, at most.
-N_BINS = 128
+#: Points looked at together: a bit each of a mask that is not negative.
+STRIP = 32
 
 
 class Nearby(NamedTuple):
-    """Points near one row, by column. Scratch; column k is where a split puts those that are lost."""
+    """Points near one row. Scratch. The last strip is filled up with points of NaN that hold k posts."""
 
-    #: float64 (room,), float64 (room,): the points
+    #: float64 (room,), float64 (room,): the points; the room is whole strips
     lo: Floats
     hi: Floats
-    #: float64 (room,), float64 (room,): points on their way
-    spare_lo: Floats
-    spare_hi: Floats
-    #: int32 (room,), int32 (room,): the bin of each point, and its column
-    bin: Ints
-    column: Ints
-    #: int32 (N_BINS + 1,): where each bin begins
-    bin_begin: Ints
-    #: int32 (k + 2,): the first point of each column, and the one after its last
-    begin: Ints
-    end: Ints
-    #: int32 (k + 2,): the same of the points of a column that are told at the moment
-    first: Ints
-    stop: Ints
+    #: int64 (room,): how many posts each holds, besides the middle
+    held: Longs
+    #: int64 (room / STRIP,): a bit for each point of a strip that is told at the moment
+    told: Longs
+    #: float64 (k, 4): the smallest rectangle around the points of each column that are told
+    box: Floats
 
 
-class Tile(NamedTuple):
-    """Points of some columns to be told together, and the smallest rectangle around them."""
+class Sight(NamedTuple):
+    """What a row that is passed means to the points nearby."""
 
-    box: Rectangle
-    first_column: int
-    last_column: int
+    #: whether anyone who has the middle row among its k best holds it
+    is_seen: bool
+    #: whether anyone has the middle row among its k best from now on
+    is_anyone: bool
 
 
 @inlined
@@ -127,8 +122,8 @@ def gather_nearby(grid: Grid, area: Rectangle, near: Nearby) -> int:
                 lo = grid.lo[place]
                 hi = grid.hi[place]
                 # Written always and kept if inside: no branch to mispredict.
-                near.spare_lo[count] = lo
-                near.spare_hi[count] = hi
+                near.lo[count] = lo
+                near.hi[count] = hi
                 count += int(
                     (area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max)
                 )
@@ -136,254 +131,183 @@ def gather_nearby(grid: Grid, area: Rectangle, near: Nearby) -> int:
 
 
 @inlined
-def count_below(values: Floats, begin: int, end: int, bound: float) -> int:
-    """How many of an ascending stretch are below `bound`; all if it is NaN. Logarithmic."""
-    # Halves without a branch: which half it is cannot be foreseen.
-    base = begin
-    size = end - begin
-    while size > 1:
-        half = size >> 1
-        base += 0 if values[base + half - 1] >= bound else half
-        size -= half
-    if size == 1:
-        base += 0 if values[base] >= bound else 1
-    return base - begin
-
-
-@inlined
-def swap_counts(counts: Ints, n: int) -> None:
-    """Turn how many there are of each kind into where each kind begins."""
-    before = 0
-    for i in range(n):
-        count = counts[i]
-        counts[i] = before
-        before += count
-
-
-@inlined
-def spread_points(near: Nearby, count: int, x: float, n_bins: int) -> None:
-    """Write to `bin` how far each point's `hi` is from x, in steps up to the farthest that is finite."""
-    far = x
-    for i in range(count):
-        hi = near.spare_hi[i]
-        far = hi if (hi > far) & (hi < np.inf) else far
-    scale = n_bins / (far - x) if -np.inf < x < far else 0.0
-    # A distance too small or too large to divide by leaves all in one bin, which is only slower.
-    scale = scale if scale < np.inf else 0.0
-    for i in range(count):
-        step = (near.spare_hi[i] - x) * scale
-        near.bin[i] = int(step) if step < n_bins else n_bins
+def fill_strip(near: Nearby, count: int, k: int) -> None:
+    """Fill up the last strip with points that nothing is told to."""
+    for i in range(count, -(-count // STRIP) * STRIP):
+        near.lo[i] = np.nan
+        near.hi[i] = np.nan
+        near.held[i] = k
 
 
 @lean_kernel
-def lay_columns(near: Nearby, count: int, post_x: Floats, k: int) -> None:
-    """Lay the points gathered in columns. Cost: linear, and k comparisons a point in vector code.
-
-    They are sorted by bin, then by column, and what bins leave in disorder is small.
-    """
-    lo, hi, column = near.lo, near.hi, near.column[:count]
-    n_bins = min(count, N_BINS)
-    spread_points(near, count, post_x[k], n_bins)
-    for i in range(n_bins + 1):
-        near.bin_begin[i] = 0
+def hold_posts(near: Nearby, count: int, post_x: Floats, k: int) -> None:
+    """Count the posts that each point holds. Cost: 2k comparisons a point, in vector code."""
+    lo, hi, held = near.lo[:count], near.hi[:count], near.held[:count]
     for i in range(count):
-        near.bin_begin[near.bin[i]] += 1
-    swap_counts(near.bin_begin, n_bins + 1)
-    for i in range(count):
-        at = near.bin_begin[near.bin[i]]
-        near.bin_begin[near.bin[i]] = at + 1
-        lo[at] = near.spare_lo[i]
-        hi[at] = near.spare_hi[i]
-    ordered = lo[:count]
-    for i in range(count):
-        column[i] = 0
+        held[i] = 0
     for p in range(k):
-        post = post_x[p]
+        # NaN, for no post, is held by nobody.
+        left, right = post_x[p], post_x[p + k + 1]
         for i in range(count):
-            column[i] += ordered[i] <= post
-    for a in range(k + 2):
-        near.begin[a] = 0
-    for i in range(count):
-        near.begin[column[i]] += 1
-    swap_counts(near.begin, k + 2)
-    for a in range(k + 2):
-        near.end[a] = near.begin[a]
-    for i in range(count):
-        at = near.end[column[i]]
-        near.end[column[i]] = at + 1
-        near.spare_lo[at] = lo[i]
-        near.spare_hi[at] = hi[i]
-    for a in range(k):
-        begin = near.begin[a]
-        for i in range(begin, near.end[a]):
-            point_lo, point_hi = near.spare_lo[i], near.spare_hi[i]
-            at = i
-            while at > begin and hi[at - 1] > point_hi:
-                lo[at] = lo[at - 1]
-                hi[at] = hi[at - 1]
-                at -= 1
-            lo[at] = point_lo
-            hi[at] = point_hi
+            held[i] += int(lo[i] <= left) + int(hi[i] >= right)
+    fill_strip(near, count, k)
 
 
 @lean_kernel
-def split_column(near: Nearby, a: int, x: float, top: float, k: int) -> None:
-    """Put the points of a column that reach to x on the left into the next one; those farther out move on.
-
-    What is at or above `top` is out of sight from now on, and dropped. Cost: k, and the column.
-    """
-    for column in range(k, a, -1):
-        near.begin[column] = near.begin[column - 1]
-        near.end[column] = near.end[column - 1]
-    begin = near.begin[a]
-    end = begin + count_below(near.hi, begin, near.end[a], top)
-    n_kept = begin
-    n_moved = 0
-    for i in range(begin, end):
+def drop_far(near: Nearby, count: int, area: Rectangle, k: int) -> int:
+    """Drop the points outside of a rectangle: how many are left. Linear."""
+    n_kept = 0
+    for i in range(count):
         lo, hi = near.lo[i], near.hi[i]
         near.lo[n_kept] = lo
         near.hi[n_kept] = hi
-        near.spare_lo[n_moved] = lo
-        near.spare_hi[n_moved] = hi
-        is_moved = int(lo <= x)
-        n_moved += is_moved
-        n_kept += 1 - is_moved
-    for i in range(n_moved):
-        near.lo[n_kept + i] = near.spare_lo[i]
-        near.hi[n_kept + i] = near.spare_hi[i]
-    near.end[a] = n_kept
-    near.begin[a + 1] = n_kept
-    near.end[a + 1] = n_kept + n_moved
+        near.held[n_kept] = near.held[i]
+        n_kept += int((area.lo_min <= lo) & (lo <= area.lo_max) & (area.hi_min <= hi) & (hi <= area.hi_max))
+    fill_strip(near, n_kept, k)
+    return n_kept
 
 
 @inlined
-def snap_stretch(lo: Floats, hi: Floats, begin: int, end: int) -> Rectangle:
-    """The smallest rectangle around a stretch of points."""
-    lo_min = hi_min = np.inf
-    lo_max = hi_max = -np.inf
-    for i in range(begin, end):
-        lo_min = lo[i] if lo[i] < lo_min else lo_min
-        lo_max = lo[i] if lo[i] > lo_max else lo_max
-        hi_min = hi[i] if hi[i] < hi_min else hi_min
-        hi_max = hi[i] if hi[i] > hi_max else hi_max
-    return Rectangle(lo_min, lo_max, hi_min, hi_max)
+def mark_region(near: Nearby, count: int, k: int) -> None:
+    """Mark the points that have the middle row among their k best as told."""
+    for strip in range(-(-count // STRIP)):
+        held = near.held[strip * STRIP : strip * STRIP + STRIP]
+        told = 0
+        for i in range(STRIP):
+            told |= 1 << i if held[i] < k else 0
+        near.told[strip] = told
 
 
 @inlined
-def count_box(near: Nearby, first_column: int, last_column: int, box: Rectangle) -> int:
-    """How many points of some columns are in a rectangle."""
-    n_inside = 0
-    for a in range(first_column, last_column + 1):
-        for i in range(near.begin[a], near.end[a]):
+def mark_exposed(near: Nearby, count: int, x: float, k: int) -> Sight:
+    """Mark the points that are told of a row passed at x, which is a post from now on."""
+    n_seen = n_left = 0
+    for strip in range(-(-count // STRIP)):
+        begin, end = strip * STRIP, strip * STRIP + STRIP
+        lo, hi, held = near.lo[begin:end], near.hi[begin:end], near.held[begin:end]
+        told = 0
+        for i in range(STRIP):
+            holds = (lo[i] <= x) & (x <= hi[i])
+            before = held[i]
+            after = before + int(holds)
+            told |= 1 << i if holds & (before == k - 1) else 0
+            n_seen += int(holds & (before < k))
+            n_left += int(after < k)
+            held[i] = after
+        near.told[strip] = told
+    return Sight(n_seen > 0, n_left > 0)
+
+
+@inlined
+def box_columns(near: Nearby, count: int, post_x: Floats, k: int) -> None:
+    """Find the rectangle around the points of each column that are told. Cost: k for each of them."""
+    box = near.box
+    for a in range(k):
+        box[a, 0], box[a, 1], box[a, 2], box[a, 3] = np.inf, -np.inf, np.inf, -np.inf
+    for strip in range(-(-count // STRIP)):
+        told = int(near.told[strip])
+        while told != 0:
+            i = strip * STRIP + first_bit(told)
+            told &= told - 1
             lo, hi = near.lo[i], near.hi[i]
-            n_inside += int((box.lo_min <= lo) & (lo <= box.lo_max) & (box.hi_min <= hi) & (hi <= box.hi_max))
+            a = 0
+            for p in range(k):
+                a += int(post_x[p] >= lo)
+            box[a, 0] = min(box[a, 0], lo)
+            box[a, 1] = max(box[a, 1], lo)
+            box[a, 2] = min(box[a, 2], hi)
+            box[a, 3] = max(box[a, 3], hi)
+
+
+@inlined
+def mark_inside(near: Nearby, strip: int, box: Rectangle) -> int:
+    """Which points of a strip are in a rectangle."""
+    begin, end = strip * STRIP, strip * STRIP + STRIP
+    lo, hi = near.lo[begin:end], near.hi[begin:end]
+    inside = 0
+    for i in range(STRIP):
+        is_inside = (box.lo_min <= lo[i]) & (lo[i] <= box.lo_max)
+        is_inside &= (box.hi_min <= hi[i]) & (hi[i] <= box.hi_max)
+        inside |= 1 << i if is_inside else 0
+    return inside
+
+
+@inlined
+def is_between(near: Nearby, count: int, box: Rectangle) -> bool:
+    """Whether a point that is not told is in a rectangle. Cost: linear, until one is found."""
+    found = strip = 0
+    while found == 0 and strip * STRIP < count:
+        found = mark_inside(near, strip, box) & ~near.told[strip]
+        strip += 1
+    return found != 0
+
+
+@inlined
+def count_box(near: Nearby, count: int, box: Rectangle) -> int:
+    """How many points are in a rectangle."""
+    n_inside = 0
+    for strip in range(-(-count // STRIP)):
+        inside = mark_inside(near, strip, box)
+        while inside != 0:
+            inside &= inside - 1
+            n_inside += 1
     return n_inside
 
 
 @inlined
-def is_between(near: Nearby, one: Tile, other: Tile, both: Rectangle) -> bool:
-    """Whether a point that is not told is in the rectangle around two tiles of told points alone.
-
-    `other` has the lesser `lo`. Most often the first point looked at is one.
-    """
-    for a in range(one.first_column, other.last_column + 1):
-        i = near.stop[a]
-        while i < near.end[a] and near.hi[i] <= both.hi_max:
-            if near.lo[i] >= both.lo_min:
-                return True
-            i += 1
-        i = near.first[a] - 1
-        while i >= near.begin[a] and near.hi[i] >= both.hi_min:
-            if near.lo[i] <= both.lo_max:
-                return True
-            i -= 1
-    return False
-
-
-@inlined
 def settle_tile(
-    near: Nearby, ready: Tile, waiting: Tile, is_exact: bool, out: Messages, cursor: Longs
-) -> Tile:
+    near: Nearby,
+    count: int,
+    ready: Rectangle,
+    waiting: Rectangle,
+    is_exact: bool,
+    out: Messages,
+    cursor: Longs,
+) -> Rectangle:
     """Join two tiles if no other point comes in, or write the one that is ready. Answers what is ready then.
 
     With bands, tiles may hold points that were not meant, so all are counted.
     """
-    if ready.box.lo_min > ready.box.lo_max:
+    if ready.lo_min > ready.lo_max:
         return waiting
-    both = join(ready.box, waiting.box)
+    both = join(ready, waiting)
     if is_exact:
-        can_join = not is_between(near, ready, waiting, both)
+        can_join = not is_between(near, count, both)
     else:
-        n_one = count_box(near, ready.first_column, ready.last_column, ready.box)
-        n_other = count_box(near, waiting.first_column, waiting.last_column, waiting.box)
-        n_both = count_box(near, ready.first_column, waiting.last_column, both)
-        can_join = n_one + n_other == n_both
+        n_apart = count_box(near, count, ready) + count_box(near, count, waiting)
+        can_join = n_apart == count_box(near, count, both)
     if can_join:
-        return Tile(both, ready.first_column, waiting.last_column)
-    write_box(out, cursor, ready.box)
+        return both
+    write_box(out, cursor, ready)
     return waiting
 
 
 @lean_kernel
 def paint_nearby(
-    near: Nearby,
-    post_x: Floats,
-    bands: Ints,
-    first: int,
-    last: int,
-    gap: int,
-    x: float,
-    k: int,
-    out: Messages,
-    cursor: Longs,
-) -> bool:
-    """Write the tiles of posts `first` to `last`: of the middle row, or with `gap` >= 0, of a row at x there.
+    near: Nearby, count: int, post_x: Floats, bands: Ints, k: int, out: Messages, cursor: Longs
+) -> None:
+    """Write tiles for the points told: those of one band are joined, then those that can be. At most k.
 
-    A row in a gap on the left must have split its column before. Each tile is snapped; those of one band are
-    joined, and then those that can be. At most k. Answers whether anyone who has the middle row among its k
-    best holds the one at x.
+    Cost: k for each point told, and for each tile the points until one is found that is not to be told.
     """
-    ready = Tile(no_box(), 1, 1)
-    waiting = ready
+    box_columns(near, count, post_x, k)
+    ready = no_box()
+    waiting = box = ready
     band = -1
-    is_seen = False
     is_exact = bool(bands[1] == k - 1)
-    shift = 1 if 0 <= gap < k else 0
-    # One round more than there are tiles, to settle the last one.
-    for p in range(last, first - 2, -1):
-        a = k - p + shift
-        box = no_box()
-        if p >= first:
-            begin, end = near.begin[a], near.end[a]
-            stop = begin + count_below(near.hi, begin, end, post_x[p + k])
-            start = begin
-            if gap >= 0:
-                floor = x if p == gap + 1 - k else post_x[p + k - 1]
-                start += count_below(near.hi, begin, stop, floor)
-                is_seen |= stop > begin and (gap < k or near.hi[stop - 1] >= x)
-            near.first[a] = start
-            near.stop[a] = stop
-            if start == stop:
+    # One round more than there are columns, to settle the last tile.
+    for a in range(k + 1):
+        if a < k:
+            box = Rectangle(near.box[a, 0], near.box[a, 1], near.box[a, 2], near.box[a, 3])
+            if box.lo_min > box.lo_max:
                 continue
-            box = snap_stretch(near.lo, near.hi, start, stop)
-            if band == bands[p]:
-                waiting = Tile(join(waiting.box, box), waiting.first_column, a)
+            if bands[k - a] == band:
+                waiting = join(waiting, box)
                 continue
         if band >= 0:
-            ready = settle_tile(near, ready, waiting, is_exact, out, cursor)
-        if p >= first:
-            waiting = Tile(box, a, a)
-            band = int(bands[p])
+            ready = settle_tile(near, count, ready, waiting, is_exact, out, cursor)
+        if a < k:
+            waiting = box
+            band = int(bands[k - a])
     if band >= 0:
-        write_box(out, cursor, ready.box)
-    return is_seen or gap < 0
-
-
-@inlined
-def is_anyone_near(near: Nearby, post_x: Floats, k: int) -> bool:
-    """Whether any of the points has the middle row among its k best."""
-    for p in range(1, k + 1):
-        a = k - p
-        if near.begin[a] < near.end[a] and not near.hi[near.begin[a]] >= post_x[p + k]:
-            return True
-    return False
+        write_box(out, cursor, ready)

@@ -13,7 +13,7 @@ from tests.conftest import examples
 from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
 from tests.oracles.windows import top_k, top_k_changes
-from tocsin.indexes.contract import RowIndex
+from tocsin.indexes.contract import ENTER, RowIndex
 from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import views_state
 from tocsin.indexes.windows.adaptive import AdaptivePreference
@@ -175,6 +175,18 @@ def test_a_list_that_ran_short_is_filled_up_and_then_ranked_afresh() -> None:
         assert changes.rank.tolist() == [0, 0, 1, 2]
         index.check_invariants()
         state = remaining
+
+
+def test_a_row_that_falls_among_equals_leaves_by_its_old_score() -> None:
+    index = PreferenceViews(0, program([("column", 0)]), descending=True, newest_first=False)
+    state = {slot: Row(born, (5.0,)) for slot, born in ((2, 1), (0, 2), (1, 4))}
+    index.apply(delta_of([({}, state)], 1))
+    register(index, {0: Query((), (), k=1)})
+    fallen = {slot: row._replace(version=1) for slot, row in state.items()} | {1: Row(4, (1.0,))}
+    index.apply(delta_of([(state, fallen)], 1))
+    index.check_invariants()
+    changes = index.apply(delta_of([(fallen, {1: fallen[1]})], 1))
+    assert changes.score[changes.op == ENTER].tolist() == [1.0]
 
 
 def test_templates_and_their_parameters_are_data_and_compile_nothing() -> None:

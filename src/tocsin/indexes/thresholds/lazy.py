@@ -128,7 +128,9 @@ class LazyThresholds:
         self._n_left += leave_slots(self._slots.is_there, slots)
         if self._may_be_sparse:
             # Who had matured for good was no member any more.
-            self._n_left -= int(np.count_nonzero(self._slots.place[slots] == SILENT))
+            silent = slots[self._slots.place[slots] == SILENT]
+            self._slots.place[silent] = NOWHERE
+            self._n_left -= len(silent)
             if self._may_be_sparse:
                 self._forget_gone()
                 self._reclaim()

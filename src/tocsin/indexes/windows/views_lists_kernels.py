@@ -133,8 +133,8 @@ def let_go(
             low = middle + 1
         else:
             high = middle
-    # Of equal keys, some may be below the answer.
-    while rows[low] != row:
+    # Of equal keys, some may be below the answer; and there a row that changed may be back with another key.
+    while rows[low] != row or keys[low] != key:
         low += 1
     place = low - start
     end = start + size - 1

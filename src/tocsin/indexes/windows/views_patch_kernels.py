@@ -122,7 +122,7 @@ def land_events(
             if not is_coming and list_size[lane] > list_k[lane]:
                 row = entry_row[-1 - event_entry[i]]
                 at = list_start[lane] + list_k[lane]
-                while pool_row[at] != row:
+                while pool_row[at] != row or pool_key[at] != key:
                     at += 1
                 pool_row[at] = pool_row[end - 1]
                 pool_key[at] = pool_key[end - 1]

@@ -310,6 +310,11 @@ def test_a_lost_connection_comes_back(page: Any, gateway: Gateway) -> None:
     playwright.expect(board(page, "cheapest").locator("li .score").first).to_have_text("5")
     page.evaluate("sockets[0].close()")
     publish(gateway, "Aldebaran", 0, 4)
+    for _ in range(600):
+        # Until the page has heard of it, it says "live" of the old one.
+        if page.evaluate("sockets.length") > 1:
+            break
+        page.wait_for_timeout(50)
     playwright.expect(page.get_by_role("status").first).to_have_text("live", timeout=30_000)
     assert page.evaluate("sockets.length") == 2
     playwright.expect(board(page, "cheapest").locator("li .score").first).to_have_text("4", timeout=30_000)

@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Longs, RowDelta
 from tocsin.indexes.ranges.images_kernels import place_images
 from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.shared.scans import writable
 
 #: Up to so many rows are sorted one by one.
 FEW = 8
@@ -62,6 +63,16 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
 
 
 def _few_images(delta: RowDelta, required: int, key: int) -> Images:
+    delta = RowDelta(
+        seq=writable(delta.seq, np.int64),
+        step=writable(delta.step, np.int32),
+        row=writable(delta.row, np.int32),
+        born_before=writable(delta.born_before, np.int64),
+        born_after=writable(delta.born_after, np.int64),
+        before=writable(delta.before, np.float64),
+        after=writable(delta.after, np.float64),
+        touched=writable(delta.touched, np.bool_),
+    )
     room, width, steps = 2 * len(delta.row), delta.before.shape[1], len(delta.seq)
     images = Images(
         start=np.empty(steps + 1, np.int64),

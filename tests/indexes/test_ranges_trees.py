@@ -77,7 +77,7 @@ def found_in(bounds: Bounds, rows: Floats) -> list[int]:
 @settings(max_examples=examples(10))
 def test_the_tree_finds_the_boxes_that_hold_a_row(seed: int, width: int) -> None:
     random = np.random.default_rng(seed)
-    bounds = Bounds(width, 2, trees=Trees(many=4, leaf=2, tail=20))
+    bounds = Bounds(width, 2, trees=Trees(many=1, leaf=2, tail=20))
     count = 60 if INTERPRETED else 400
     lo, hi = draw_boxes(random, count, width)
     slots = random.permutation(3 * count)[:count].astype(np.int32)

@@ -106,6 +106,7 @@ def test_nothing_is_lost_or_repeated_by_a_broker_that_goes_away(
             client.send("trades", map(json.dumps, rows[1][partition]), partition)
         wanted = expected(rows)
         assert job.wait_until(lambda: told(client.read("changes")) == wanted, every=0.5), job.said[-3000:]
+        assert job.wait_until(lambda: settled(tmp_path / "state"), every=0.5), job.said[-3000:]
     forget_last_commit(tmp_path / "state")
     finished = run(tmp_path, "--once")
     assert finished.returncode == 0, finished.stderr
@@ -207,18 +208,36 @@ def _told(change: dict[str, Any]) -> tuple[Any, ...]:
     return change["subscription"], change["op"], change.get("score"), change.get("row")
 
 
+def settled(checkpoint: Path) -> bool:
+    """Whether the last batch that was begun is written, told of and committed."""
+    begun, committed = (max(logged(checkpoint / log), default=-1) for log in ("offsets", "commits"))
+    return begun == committed == max((batch["batch"] for batch in progress(checkpoint)), default=-2)
+
+
 def forget_last_commit(checkpoint: Path) -> None:
     """What a kill leaves between the writing of a batch and its commit."""
-    told_of = json.loads((checkpoint / "tocsin-progress.json").read_text())["batches"]
-    last = max(batch["batch"] for batch in told_of if any(shard["changes"] for shard in batch["shards"]))
-    for path in (checkpoint / "commits").iterdir():
+    changed = [batch for batch in progress(checkpoint) if any(shard["changes"] for shard in batch["shards"])]
+    last = max(batch["batch"] for batch in changed)
+    for log, first in (("commits", last), ("offsets", last + 1)):
+        for number, paths in logged(checkpoint / log).items():
+            for path in paths if number >= first else ():
+                path.unlink()
+
+
+def progress(checkpoint: Path) -> list[dict[str, Any]]:
+    """The last batches that the job told of."""
+    told_of: list[dict[str, Any]] = json.loads((checkpoint / "tocsin-progress.json").read_text())["batches"]
+    return told_of
+
+
+def logged(log: Path) -> dict[int, list[Path]]:
+    """Files of one of Spark's logs, checksums among them, by batch."""
+    found: dict[int, list[Path]] = {}
+    for path in log.iterdir():
         number = path.name.strip(".").removesuffix(".crc")
-        if number.isdigit() and int(number) >= last:
-            path.unlink()
-    for path in (checkpoint / "offsets").iterdir():
-        number = path.name.strip(".").removesuffix(".crc")
-        if number.isdigit() and int(number) > last:
-            path.unlink()
+        if number.isdigit():
+            found.setdefault(int(number), []).append(path)
+    return found
 
 
 def assert_rejects(client: Client, first: int) -> None:

@@ -24,6 +24,10 @@ SCHEMA = pa.schema(
 )
 SCHEMA_WITH_ROWS = SCHEMA.append(pa.field("row", pa.string()))
 
+#: Made once: Arrow takes longer to make one than an index takes to find that nothing changes.
+_NONE = SCHEMA.empty_table()
+_NONE_WITH_ROWS = SCHEMA_WITH_ROWS.empty_table()
+
 _TEXT = pa.string()
 _OPS = pa.array(OP_NAMES, _TEXT)
 
@@ -44,7 +48,7 @@ def changes_table(
             part = changes.part(begin, begin + CHUNK)
             tables.append(_part_table(group, part, seq, ids, schema))
     if not tables:
-        return schema.empty_table()
+        return _NONE_WITH_ROWS if with_rows else _NONE
     if len(tables) == 1:
         return tables[0]
     table = pa.concat_tables(tables)

@@ -23,10 +23,10 @@ def floats_of(column: pa.Array | pa.ChunkedArray) -> Floats:
         return doubles_of_decimals(column) + 0.0
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
-    if not pa.types.is_float64(kind):
+    elif not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
         column = column.cast(pa.float64(), safe=False)
     values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return np.ascontiguousarray(values + 0.0, np.float64)
+    return np.ascontiguousarray(values, np.float64) + 0.0
 
 
 def weights_of(column: pa.Array | pa.ChunkedArray, *, name: str) -> Longs:
@@ -37,7 +37,9 @@ def weights_of(column: pa.Array | pa.ChunkedArray, *, name: str) -> Longs:
     column = one_array(column)
     kind = column.type
     if pa.types.is_integer(kind):
-        exact: Longs = column.cast(pa.int64()).fill_null(0).to_numpy()
+        if column.null_count:
+            column = column.fill_null(0)
+        exact: Longs = column.to_numpy().astype(np.int64, copy=False)
         return np.maximum(exact, 0)
     if pa.types.is_decimal(kind):
         return _decimal_weights(column, name)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
+from tocsin.engine.dicts import table_of_dicts
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Bools
 from tocsin.types import ColumnType
@@ -39,12 +40,17 @@ def read_batch(
     """Read rows of any accepted form as `columns`; `extra` is the special column allowed, if any."""
     if isinstance(rows, pa.Table) and rows.schema.equals(arrow_schema(columns)):
         return _as_declared(rows, key, source)
+    if isinstance(rows, list):
+        table = table_of_dicts(rows, columns)
+        if table is not None:
+            return _as_declared(table, key, source)
     given = as_columns(rows, source=source)
     special = given.pop(extra, None) if extra else None
     for name in given:
         if name not in columns:
             raise RowError(f"{source!r} has no column {name!r}{_nearest(name, columns)}")
-    count = _count(given, special)
+    # Dicts without a single key are rows of nulls.
+    count = _count(given, special) or (len(rows) if isinstance(rows, Sequence) else 0)
     arrays = []
     for name, kind in columns.items():
         if name in given:
@@ -61,12 +67,12 @@ def read_batch(
 
 def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
     """The Arrow schema of declared columns."""
-    return _schema(tuple((name, kind.arrow) for name, kind in columns.items()))
+    return _schema(tuple((name, kind.name) for name, kind in columns.items()))
 
 
 @cache
-def _schema(fields: tuple[tuple[str, pa.DataType], ...]) -> pa.Schema:
-    return pa.schema(fields)
+def _schema(fields: tuple[tuple[str, str], ...]) -> pa.Schema:
+    return pa.schema([(name, ColumnType.parse(kind, column=name).arrow) for name, kind in fields])
 
 
 def _as_declared(rows: pa.Table, key: str | None, source: str) -> Batch:
@@ -175,12 +181,13 @@ def _array(values: Any, name: str, source: str) -> pa.Array:
         pa.ArrowNotImplementedError,
         OverflowError,
         TypeError,
+        UnicodeError,
     ) as failure:
         listed = list(values)
         row = _first_failure(listed, pa.array)
-        raise RowError(
-            f"{source!r}, column {name!r}, row {row}: {listed[row]!r} does not go with the values before it"
-        ) from failure
+        is_text = isinstance(failure, UnicodeError)
+        why = "is not valid text" if is_text else "does not go with the values before it"
+        raise RowError(f"{source!r}, column {name!r}, row {row}: {listed[row]!r} {why}") from failure
 
 
 def _columns_of_dicts(rows: Sequence[Any], source: str) -> dict[str, pa.Array]:
@@ -216,7 +223,7 @@ def _first_failure(values: Any, convert: Callable[[Any], Any]) -> int:
         middle = (low + high) // 2
         try:
             convert(values[:middle])
-        except (pa.ArrowException, OverflowError, TypeError):
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeError):
             high = middle
         else:
             low = middle

@@ -101,6 +101,8 @@ class ThresholdGroup(EventGroup):
         return self._index.apply(values, weights)
 
     def ended(self, changes: ChangeSet) -> Ints:
+        if len(changes.subscription) == 0:
+            return super().ended(changes)
         return np.unique(changes.subscription[~self._repeat[changes.subscription]])
 
     def rows(self, changes: ChangeSet) -> pa.Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
@@ -171,35 +171,20 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
     weights in a column of maps; other weights are read row by row.
     """
     names: dict[str, int] = {}
-    parts = [_entries(names, name, table.column(name)) for name in table.column_names]
-    n_bytes = 0
-    for part in parts:
-        part.text_start[:] += n_bytes
-        n_bytes += len(part.heap)
-    event = np.concatenate([np.empty(0, np.int64), *(part.event for part in parts)])
-    # Column by column so far; events need their own entries together, in the order of columns.
-    order = np.argsort(event, kind="stable")
+    columns = list(map(_Column, table.column_names, table.schema.types, table.columns))
+    parts: list[_Entries] = []
+    for is_map, run in groupby(columns, lambda column: isinstance(column.kind, pa.MapType)):
+        if is_map:
+            parts += [_map_entries(names, column) for column in run]
+        else:
+            parts.append(_plain_entries(names, list(run), table.num_rows))
+    entries = _joined(parts or [_plain_entries(names, [], table.num_rows)])
+    if any(isinstance(column.kind, pa.MapType) for column in columns):
+        refuse_repeated(entries.event, entries.attribute, list(names))
     offsets = np.zeros(table.num_rows + 1, np.int64)
-    np.cumsum(np.bincount(event, minlength=table.num_rows), out=offsets[1:])
-
-    def joined(column: str, dtype: type[np.generic]) -> Any:
-        return np.concatenate([np.empty(0, dtype), *(getattr(part, column) for part in parts)])[order]
-
-    attribute = joined("attribute", np.int32)
-    if any(pa.types.is_map(table.schema.field(name).type) for name in table.column_names):
-        refuse_repeated(event[order], attribute, list(names))
-    return Events(
-        names=list(names),
-        offsets=offsets,
-        attribute=attribute,
-        kind=joined("kind", np.int8),
-        low=joined("low", np.float64),
-        high=joined("high", np.float64),
-        text_start=joined("text_start", np.int64),
-        text_length=joined("text_length", np.int32),
-        heap=np.concatenate([np.empty(0, np.uint8), *(part.heap for part in parts)]),
-        weight=_entry_weights(weights, event[order], attribute, list(names)),
-    )
+    np.bincount(entries.event, minlength=table.num_rows).cumsum(out=offsets[1:])
+    weight = _entry_weights(weights, entries.event, entries.attribute, list(names))
+    return Events(list(names), offsets, *entries[1:], weight)
 
 
 def refuse_repeated(event: Longs, attribute: Ints, names: list[str]) -> None:
@@ -258,8 +243,8 @@ def map_entries(name: str, column: Any) -> tuple[Longs, Longs, Any, list[str]]:
     return row, np.asarray(keys.indices, np.int64), maps.items.take(place), keys.dictionary.to_pylist()
 
 
-class _ColumnEntries(NamedTuple):
-    """The entries that one column of a table makes."""
+class _Entries(NamedTuple):
+    """The entries that columns make, event after event."""
 
     event: Longs
     attribute: Ints
@@ -271,44 +256,81 @@ class _ColumnEntries(NamedTuple):
     heap: Bytes
 
 
-def _entries(names: dict[str, int], name: str, column: Any) -> _ColumnEntries:
-    if not pa.types.is_map(column.type):
-        number = names.setdefault(name, len(names))
-        rows = np.arange(len(column))
-        return _column_entries(name, column, rows, np.full(len(column), number, np.int32))
-    row, place, items, keys = map_entries(name, column)
+def _joined(parts: Sequence[_Entries]) -> _Entries:
+    """The entries of all parts, those of an event together and in the order of parts."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.heap) for part in parts)])
+    parts = [
+        part._replace(text_start=part.text_start + start)
+        for part, start in zip(parts, starts[:-1].tolist(), strict=True)
+    ]
+    order = np.argsort(np.concatenate([part.event for part in parts]), kind="stable")
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return _Entries._make([*(column[order] for column in columns[:-1]), columns[-1]])
+
+
+class _Column(NamedTuple):
+    name: str
+    kind: pa.DataType
+    values: Any
+
+
+def _map_entries(names: dict[str, int], column: _Column) -> _Entries:
+    """What a column of maps holds."""
+    row, place, items, keys = map_entries(column.name, column.values)
     numbers = np.array([names.setdefault(key, len(names)) for key in keys], np.int32)
-    return _column_entries(name, items, row, numbers[place])
+    values = _plain_entries({}, [_Column(column.name, items.type, items)], len(items))
+    return values._replace(event=row[values.event], attribute=numbers[place][values.event])
 
 
-def _column_entries(name: str, column: Any, row: Longs, attribute: Ints) -> _ColumnEntries:
-    """The values of a column that are there; `row` and `attribute` are those of each value."""
-    heap, offsets = np.empty(0, np.uint8), np.zeros(1, np.int64)
-    kind = NUMBER
-    if _is_text(column.type):
-        kind, there = TEXT, np.flatnonzero(is_valid(column))
-        heap, offsets = texts_of(column.drop_null())
-        low = high = np.zeros(len(there))
-        starts, lengths = offsets[:-1].copy(), np.diff(offsets)
-    else:
-        if pa.types.is_fixed_size_list(column.type) and column.type.list_size == 2:
-            low, high = _range_ends(name, column)
+def _plain_entries(names: dict[str, int], columns: Sequence[_Column], n_rows: int) -> _Entries:
+    """The values of columns that are there."""
+    shape = n_rows, len(columns)
+    low = np.empty(shape)
+    # Where no column holds ranges, both ends are one array.
+    high = np.empty(shape) if any(_is_range(column.kind) for column in columns) else low
+    kinds = np.full(len(columns), NUMBER, np.int8)
+    starts, lengths = np.zeros(shape, np.int64), np.zeros(shape, np.int32)
+    heaps = [np.empty(0, np.uint8)]
+    n_bytes = 0
+    for number, (name, kind, values) in enumerate(columns):
+        if _is_text(kind):
+            kinds[number] = TEXT
+            there = is_valid(values)
+            heap, offsets = texts_of(values.drop_null() if values.null_count else values)
+            starts[there, number] = offsets[:-1] + n_bytes
+            lengths[there, number] = np.diff(offsets)
+            low[:, number] = np.where(there, 0.0, np.nan)
+            heaps.append(heap)
+            n_bytes += len(heap)
+        elif _is_range(kind):
+            low[:, number], high[:, number] = _range_ends(name, values)
+            continue
         else:
-            kind = BOOLEAN if pa.types.is_boolean(column.type) else NUMBER
-            low = high = doubles_of(name, column)
-        there = np.flatnonzero(~np.isnan(low) & ~np.isnan(high))
-        low, high = low[there], high[there]
-        starts, lengths = np.zeros(len(there), np.int64), np.zeros(len(there), np.int64)
-    return _ColumnEntries(
-        event=row[there],
-        attribute=attribute[there],
-        kind=np.full(len(there), kind, np.int8),
-        low=low,
-        high=high,
-        text_start=starts,
-        text_length=lengths.astype(np.int32),
-        heap=heap,
+            if pa.types.is_boolean(kind):
+                kinds[number] = BOOLEAN
+            low[:, number] = doubles_of(name, values)
+        if high is not low:
+            high[:, number] = low[:, number]
+    is_there = ~np.isnan(low) if high is low else ~(np.isnan(low) | np.isnan(high))
+    place = np.flatnonzero(is_there)
+    event, column = np.divmod(place, max(1, len(columns)))
+    numbers = np.array([names.setdefault(name, len(names)) for name, _, _ in columns], np.int32)
+    return _Entries(
+        event=event,
+        attribute=numbers[column],
+        kind=kinds[column],
+        low=low.ravel()[place],
+        high=high.ravel()[place],
+        text_start=starts.ravel()[place],
+        text_length=lengths.ravel()[place],
+        heap=np.concatenate(heaps),
     )
+
+
+def _is_range(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.FixedSizeListType) and kind.list_size == 2
 
 
 def _range_ends(name: str, column: Any) -> tuple[Floats, Floats]:
@@ -340,8 +362,8 @@ def doubles_of(name: str, column: Any) -> Floats:
         raise RowError(f"column {name!r}: {kind} is not a type of values")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    # To NumPy, a null among doubles is a NaN.
-    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+    # To NumPy, a null among numbers is a NaN.
+    return np.array(column.to_numpy(zero_copy_only=False), np.float64)
 
 
 def row_of(events: Events, event: int) -> dict[str, Any]:

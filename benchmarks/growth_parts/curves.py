@@ -26,8 +26,7 @@ from tocsin.indexes.ranges.sparse import PaintSparse
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
 from tocsin.indexes.thresholds.adaptive import SOME, WORK
-from tocsin.indexes.windows import AdaptivePreference, PreferenceScan, PreferenceViews
-from tocsin.indexes.windows.adaptive import MANY as MANY_WINDOWS
+from tocsin.indexes.windows import PreferenceScan, PreferenceViews
 
 Make: TypeAlias = Callable[[Settings], World]
 
@@ -213,7 +212,7 @@ SWITCHES = {
         partial(ThresholdWorld, AdaptiveThresholds), MANY_THRESHOLDS, (1, 100, 10_000), WORK, SOME
     ),
     "range top-k": Switch(partial(TableWorld, _adaptive_topk), MANY_RANGES, (1, 100, 1000)),
-    "windows, top-k": Switch(partial(WindowWorld, AdaptivePreference), MANY_WINDOWS, (10, 100, 1000)),
+    "windows, top-k": Switch(partial(WindowWorld, PreferenceViews), 1, (10, 100, 1000)),
     "matching, 8 of 400": Switch(
         partial(MatchingWorld, AdaptiveMatching, is_planted=True), MANY_MATCHING, (1, 100, 1000)
     ),

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.conftest import examples
 from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
 from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, RowIndex
 from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import views_state
-from tocsin.indexes.windows.adaptive import AdaptivePreference
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
 from tocsin.indexes.windows.views_kernels import apply_steps
@@ -38,27 +36,8 @@ class ViewsMachine(PreferenceMachine):
         )
 
 
-class AdaptiveMachine(PreferenceMachine):
-    """Scan or views, as many subscriptions as there are."""
-
-    def make(
-        self, dimensions: int, scorer: Program, *, descending: bool, newest_first: bool, capacity: int
-    ) -> RowIndex:
-        return AdaptivePreference(
-            dimensions,
-            scorer,
-            descending=descending,
-            newest_first=newest_first,
-            capacity=capacity,
-            many=4,
-            cells=8,
-        )
-
-
 ViewsMachine.TestCase.settings = settings(stateful_step_count=15)
 TestPreferenceViews = ViewsMachine.TestCase
-AdaptiveMachine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=15)
-TestAdaptivePreference = AdaptiveMachine.TestCase
 
 #: Sums, products, quadratics and more, rising in some columns and falling in others.
 SCORERS: dict[str, Steps] = {
@@ -275,10 +254,7 @@ def test_memory_for_a_large_delta_is_given_back(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("descending", "first"), [(True, "largest"), (False, "smallest")])
 def test_explain_is_one_line(descending: bool, first: str) -> None:
-    index = AdaptivePreference(
-        0, program([("theta", 0)]), descending=descending, newest_first=descending, many=2
-    )
-    assert "by scan" in index.explain()
+    index = PreferenceViews(0, program([("theta", 0)]), descending=descending, newest_first=descending)
     register(index, {0: Query((), (), (1.0,)), 1: Query((), (), (2.0,))})
     assert "by views" in index.explain()
     assert first in index.explain()

@@ -41,7 +41,7 @@ from tocsin.indexes.shared.programs import program
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.indexes.thresholds.tracking import EndpointTrees
-from tocsin.indexes.windows import AdaptivePreference, PreferenceScan, PreferenceViews
+from tocsin.indexes.windows import PreferenceScan, PreferenceViews
 
 #: A capacity to an empty index. Rooms differ in what `register` and `apply` take.
 Make: TypeAlias = Callable[[int], Any]
@@ -424,8 +424,8 @@ WORKLOADS: dict[str, Workload] = {
     "preference by views": _preference(
         PreferenceViews, newest_first=True, descending=True, dimensions=1, cells=8
     ),
-    "preference by scan or views": _preference(
-        AdaptivePreference, newest_first=False, descending=False, dimensions=0, many=4, cells=8
+    "preference by views, oldest first": _preference(
+        PreferenceViews, newest_first=False, descending=False, dimensions=0, cells=8
     ),
     "threshold scan": ThresholdWorkload(lambda capacity: ThresholdScan(1, 1, capacity)),
     "threshold scan 2-d": ThresholdWorkload(lambda capacity: ThresholdScan(2, 100, capacity), 2),

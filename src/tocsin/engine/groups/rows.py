@@ -27,7 +27,7 @@ from tocsin.indexes.contract import (
 )
 from tocsin.indexes.ranges import ExtremeRange, RangeAggregate, TopKRange, TopKScan
 from tocsin.indexes.shared.members import Members
-from tocsin.indexes.windows import AdaptivePreference
+from tocsin.indexes.windows import PreferenceViews
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
 from tocsin.language.shapes import region_of
 
@@ -227,7 +227,7 @@ def _select_index(plan: TopK | Rows, *, windowed: bool) -> RowIndex:
         if dimensions == 1:
             return TopKRange(descending=plan.descending)
         return TopKScan(dimensions, descending=plan.descending)
-    return AdaptivePreference(
+    return PreferenceViews(
         dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
     )
 

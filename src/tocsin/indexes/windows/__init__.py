@@ -1,7 +1,6 @@
 """Preference top-k over windows and tables that are updated."""
 
-from tocsin.indexes.windows.adaptive import AdaptivePreference
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
 
-__all__ = ["AdaptivePreference", "PreferenceScan", "PreferenceViews"]
+__all__ = ["PreferenceScan", "PreferenceViews"]

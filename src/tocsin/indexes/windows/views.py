@@ -200,13 +200,14 @@ class PreferenceViews:
             assert (known & 1).all()
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: which index this is, how it works, and why it is the one."""
         ranking = self._state.ranking
         first = "largest" if ranking.key_sign > 0 else "smallest"
         tie = "newer" if ranking.tie_sign > 0 else "older"
         return (
             f"preference top-k by views: {first} score first, ties to the {tie} row; rows are held against "
-            f"tiles of {named.TILE} subscriptions that their cell, one of {self._state.n_cells:,}, knows"
+            f"tiles of {named.TILE} subscriptions that their cell, one of {self._state.n_cells:,}, knows; "
+            "chosen because it is faster than a scan from the first subscription on"
         )
 
     def _take_whole_step(self, entries: ViewEntries, buffer: ViewChanges) -> None:

@@ -23,6 +23,8 @@ from tocsin.indexes.ranges import RangeAggregate, RangeTopK, TopKRange, TopKScan
 from tocsin.indexes.ranges.changes_switch import MANY as MANY_RANGES
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.sparse import PaintSparse
+from tocsin.indexes.shared.members import Members
+from tocsin.indexes.shared.programs import program
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
 from tocsin.indexes.thresholds.adaptive import SOME, WORK
@@ -104,6 +106,10 @@ def _boxes(settings: Settings) -> TopKScan:
     return TopKScan(settings.dimensions, descending=False)
 
 
+def _live(settings: Settings) -> Members:
+    return Members(settings.dimensions, program([("column", 0)]))
+
+
 def _dense(settings: Settings) -> PaintDense:
     return PaintDense(settings.k, capacity=1 << 14)
 
@@ -153,6 +159,12 @@ FAMILIES = (
         Settings(dimensions=2),
         {"subscriptions": MANY, "rows": ROWS, "dimensions": (2, 3, 4), "batch": BATCHES[:6]},
         partial(TableWorld, _topk_scan),
+    ),
+    Family(
+        "live rows",
+        partial(TableWorld, _live),
+        Settings(),
+        {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
     ),
     # A list a subscription, and a million of them take minutes to rank: the paper has a thousand.
     Family(

@@ -132,7 +132,13 @@ class TableWorld:
         )
         width = min((HITS / count) ** (1 / dimensions), 1.0)
         lo = random.random((count, dimensions)) * (1 - width)
-        values = {"lo": lo, "hi": lo + width, "k": np.full(count, settings.k, np.int32)}
+        values = {
+            "lo": lo,
+            "hi": lo + width,
+            "k": np.full(count, settings.k, np.int32),
+            "score_lo": np.full(count, -np.inf),
+            "score_hi": np.full(count, np.inf),
+        }
         self.index = make(settings)
         self.index.register(np.arange(count, dtype=np.int32), values)
         held = random.random((rows, dimensions + 1))

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import examples
 from tests.oracles.members import (
     NUMBERS,
     Change,
@@ -57,12 +58,16 @@ class MembersMachine(RuleBasedStateMachine):
     """Rows come, change and go; subscriptions too; the index agrees with the oracle throughout."""
 
     @initialize(
-        dimensions=st.integers(0, 2), steps=st.sampled_from(PROGRAMS), capacity=st.sampled_from([2, 16])
+        dimensions=st.integers(0, 2),
+        steps=st.sampled_from(PROGRAMS),
+        capacity=st.sampled_from([2, 16]),
+        width=st.sampled_from([2, 3, 64]),
     )
-    def build(self, dimensions: int, steps: Steps | None, capacity: int) -> None:
+    def build(self, dimensions: int, steps: Steps | None, capacity: int, width: int) -> None:
         self.dimensions, self.steps, self.capacity = dimensions, steps, capacity
         self.program = None if steps is None else program(steps)
-        self.index = Members(dimensions, self.program, capacity)
+        self.width = width
+        self.index = Members(dimensions, self.program, capacity, width, tail=3)
         self.source = Source(dimensions + (self.program.n_columns if self.program else 0))
         self.queries: dict[int, Query] = {}
         self.held: dict[int, dict[int, float]] = {}
@@ -115,7 +120,7 @@ class MembersMachine(RuleBasedStateMachine):
     @rule()
     def save_and_restore(self) -> None:
         saved = self.index.arrays()
-        self.index = Members(self.dimensions, self.program, self.capacity)
+        self.index = Members(self.dimensions, self.program, self.capacity, self.width, tail=3)
         self.index.restore(saved)
         again = self.index.arrays()
         assert saved.keys() == again.keys()
@@ -152,7 +157,8 @@ def state_of(rows: list[tuple[float, ...]]) -> State:
     return source.state
 
 
-def test_many_subscriptions_and_rows_cross_the_tiles() -> None:
+@pytest.mark.parametrize("width", [4, 64])
+def test_many_subscriptions_and_rows_cross_the_tiles(width: int) -> None:
     random = np.random.default_rng(3)
     steps: Steps = [("column", 0), ("theta", 0), ("multiply", 0)]
     rows = [tuple(row) for row in random.integers(0, 6, size=(300, 2)).astype(float).tolist()]
@@ -160,7 +166,7 @@ def test_many_subscriptions_and_rows_cross_the_tiles() -> None:
         Query((float(lo),), (float(lo + 2),), (float(theta),), 2.0, 6.0)
         for lo, theta in random.integers(0, 4, size=(40, 2))
     ]
-    index = Members(1, program(steps), capacity=2)
+    index = Members(1, program(steps), capacity=2, width=width)
     register(index, list(range(40)), queries)
     state = state_of(rows)
     groups = grouped(index.apply(delta_of([({}, state)], 2)))
@@ -174,6 +180,39 @@ def test_many_subscriptions_and_rows_cross_the_tiles() -> None:
         for slot, query in enumerate(queries):
             expected = member_changes(before, after, query, steps)
             assert shown(groups.get((number, slot), [])) == shown(expected)
+
+
+@pytest.mark.parametrize(("dimensions", "steps"), [(1, None), (2, None), (0, PROGRAMS[1]), (1, PROGRAMS[2])])
+def test_thousands_of_subscriptions_that_come_and_go(dimensions: int, steps: Steps | None) -> None:
+    random = np.random.default_rng(5)
+    scorer = None if steps is None else program(steps)
+    n_columns = dimensions + (scorer.n_columns if scorer else 0)
+    index, queries = Members(dimensions, scorer, tail=200), dict[int, Query]()
+    source = Source(n_columns)
+    for _ in range(4):
+        added = [slot for slot in range(examples(3000)) if slot not in queries and random.random() < 0.6]
+        for slot in added:
+            lo = tuple(random.integers(0, 50, dimensions).astype(float).tolist())
+            hi = tuple(bound + float(random.integers(0, 6)) for bound in lo)
+            theta = (float(random.integers(-5, 6)),) if scorer and scorer.n_theta else ()
+            least = float(random.integers(-20, 200)) if scorer else -math.inf
+            queries[slot] = Query(lo, hi, theta, least, least + 4.0 if scorer else math.inf)
+        register(index, added, [queries[slot] for slot in added])
+        source.begin()
+        for _ in range(3):
+            source.insert(tuple(random.integers(0, 50, n_columns).astype(float).tolist()))
+        source.end()
+        delta, [(before, after)] = source.take()
+        groups = grouped(index.apply(delta))
+        for slot, query in queries.items():
+            expected = member_changes(before, after, query, steps)
+            assert shown(groups.pop((0, slot), [])) == shown(expected)
+        assert not groups
+        index.check_invariants()
+        gone = [slot for slot in queries if random.random() < 0.4]
+        for slot in gone:
+            del queries[slot]
+        index.terminate(np.array(gone, np.int32))
 
 
 def test_inputs_stay_untouched_and_may_be_read_only() -> None:

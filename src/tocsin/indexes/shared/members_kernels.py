@@ -1,4 +1,9 @@
-"""Which rows enter, change within, or leave a box or a score interval: tiles of subscriptions by rows."""
+"""Which subscriptions a row enters, changes within, or leaves: boxes and score intervals.
+
+Subscriptions lie in *tiles*, near ones together. A *node* is a tile, or as many nodes of the level below as a
+tile has subscriptions. It knows the bounds of all that is below it; what no box and no score interval of a
+node can hold, by interval arithmetic, is not looked for there.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +11,56 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs, Ops
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.programs_kernels import Program, mark_tile, score_tile, tile_stride, tile_width
+from tocsin.indexes.shared.programs_kernels import BLOCK, Program, mark_tile, score_tile
 from tocsin.indexes.shared.scans import ChangeColumns
 
 #: The contract's operations and statuses, again: kernels read the globals of their own file.
 LEAVE = 0
 UPDATE = 1
 ENTER = 2
-UNCHANGED = -1
 DONE = 0
 FULL = 1
 
 #: Where to go on after FULL: places in `cursor`.
 STEP = 0
-SUBSCRIPTION = 1
+ENTRY = 1
 N_OUT = 2
 
 
 class Subscriptions(NamedTuple):
-    """By subscription slot, column-wise."""
+    """By place, column-wise; the places of a tile lie side by side."""
 
-    #: float64 (dimensions, slots): closed bounds of the boxes
+    #: float64 (dimensions, places): closed bounds of the boxes
     lo: Floats
     hi: Floats
-    #: float64 (n_theta, slots)
+    #: float64 (n_theta, places)
     theta: Floats
-    #: float64 (slots,): closed bounds of the score
+    #: float64 (places,): closed bounds of the score
     score_lo: Floats
     score_hi: Floats
-    #: bool (slots,)
-    is_live: Bools
+    #: int32 (places,): whose place it is, -1 for nobody's
+    slot: Ints
+
+
+class Nodes(NamedTuple):
+    """What each node knows, level after level: first the tiles, in the end at most as many as a node has."""
+
+    #: int64 (levels + 1,): where each level begins
+    first: Longs
+    #: float64 (dimensions, nodes): around all boxes below
+    lo: Floats
+    hi: Floats
+    #: float64 (n_theta, nodes): around all parameters below
+    theta_lo: Floats
+    theta_hi: Floats
+    #: float64 (nodes,): around all score intervals below
+    score_lo: Floats
+    score_hi: Floats
+    #: places of a tile, and nodes of a node
+    width: int
 
 
 class Entries(NamedTuple):
@@ -51,29 +74,29 @@ class Entries(NamedTuple):
     was_there: Bools
     is_there: Bools
     touched: Bools
-    #: int32 (entries,): the entries again, ordered by `born_before` within their step
-    by_born_before: Ints
+    #: int32 (entries,): how many of all entries come before, ordered by `born_before` within their step
+    left_at: Ints
     #: float64 (columns, entries)
     before: Floats
     after: Floats
 
 
 class Scratch(NamedTuple):
-    """Working memory of one tile."""
+    """Working memory."""
 
-    #: float64 (depth, BLOCK)
+    #: float64 (depth, BLOCK): stacks of programs, and of their bounds
     stack: Floats
-    #: float64 and bool (tile,)
+    stack_low: Floats
+    stack_high: Floats
+    #: float64 and bool (BLOCK,): one row and the subscriptions of a tile
     score_before: Floats
     score_after: Floats
     inside_before: Bools
     inside_after: Bools
-    #: bool (BLOCK,): whether a subscription of the tile has any row inside, before or after
-    is_reached: Bools
-    #: int8 (entries of the largest step,): what an entry that is or was inside is to the subscription
-    op: Ops
-    #: int32 (entries of the largest step,): the entries that something is to be told of, in order
-    told: Ints
+    #: bool (BLOCK,): which of a node's children may hold the row
+    is_open: Bools
+    #: int64 (2 × (levels + 1) × width,): nodes to look at, and their levels
+    todo: Longs
 
 
 @kernel
@@ -103,154 +126,208 @@ def mark_scores(
 
 
 @kernel
-def mark_reached(
-    inside_before: Bools,
-    inside_after: Bools,
-    n_rows: int,
-    stride: int,
-    is_live: Bools,
+def open_nodes(
+    bounding: Program,
+    nodes: Nodes,
+    first: int,
+    count: int,
+    columns: Floats,
+    entry: int,
+    scratch: Scratch,
+    is_more: bool,
+) -> None:
+    """Tell which of some nodes may hold a row; `is_more` keeps those open that are.
+
+    `bounding` is the score program with columns and parameters in each other's place: a node is a box of
+    parameters.
+    """
+    n_dimensions = nodes.lo.shape[0]
+    # What the row itself opens is collected beside what was open.
+    mine = scratch.inside_before[:count]
+    mine[:] = True
+    for d in range(n_dimensions):
+        x = columns[d, entry]
+        lo = nodes.lo[d, first : first + count]
+        hi = nodes.hi[d, first : first + count]
+        for i in range(count):
+            mine[i] &= (lo[i] <= x) & (x <= hi[i])
+    if len(bounding.ops) > 0 and mine.any():
+        bound_block(
+            bounding, nodes.theta_lo, nodes.theta_hi, 0, first,
+            columns[n_dimensions:], entry, True, count, scratch.stack_low, scratch.stack_high,
+        )  # fmt: skip
+        least = scratch.stack_low[0]
+        most = scratch.stack_high[0]
+        for i in range(count):
+            mine[i] &= (most[i] >= nodes.score_lo[first + i]) & (least[i] <= nodes.score_hi[first + i])
+    for i in range(count):
+        scratch.is_open[i] = mine[i] | (is_more & scratch.is_open[i])
+
+
+@kernel
+def mark_subscriptions(
+    program: Program,
+    subscriptions: Subscriptions,
     at: int,
     width: int,
-    out_reached: Bools,
+    columns: Floats,
+    is_there: Bools,
+    entry: int,
+    stack: Floats,
+    out_score: Floats,
+    out_inside: Bools,
 ) -> None:
-    """Which subscriptions of a tile have a row inside."""
-    if width == 1:
-        out_reached[0] = is_live[at] and (inside_before[:n_rows].any() or inside_after[:n_rows].any())
-        return
-    out_reached[:width] = False
-    for r in range(n_rows):
-        for i in range(width):
-            out_reached[i] |= inside_before[r * stride + i] | inside_after[r * stride + i]
-    for i in range(width):
-        out_reached[i] &= is_live[at + i]
+    """Tell which subscriptions of a tile a row is inside of, and its scores."""
+    mark_tile(columns, is_there, entry, 1, subscriptions.lo, subscriptions.hi, at, width, out_inside)
+    if len(program.ops) > 0 and out_inside[:width].any():
+        score_tile(
+            program, columns, subscriptions.lo.shape[0], entry, 1,
+            subscriptions.theta, at, width, stack, out_score,
+        )  # fmt: skip
+        mark_scores(
+            out_score, 1, BLOCK, subscriptions.score_lo, subscriptions.score_hi, at, width, out_inside
+        )
+
+
+@kernel
+def push_open(nodes: Nodes, level: int, first: int, count: int, scratch: Scratch, top: int) -> int:
+    """Put the open ones of some nodes of a level on the stack; its new height."""
+    for i in range(count):
+        scratch.todo[2 * top] = first + i
+        scratch.todo[2 * top + 1] = level
+        top += int(scratch.is_open[i])
+    return top
 
 
 @kernel
 def find_changes(
     cursor: Longs,
     program: Program,
+    bounding: Program,
     subscriptions: Subscriptions,
-    n_subscriptions: int,
+    nodes: Nodes,
     entries: Entries,
     scratch: Scratch,
     out: ChangeColumns,
 ) -> int:
-    """Write the changes of each step, from `cursor` on: by subscription, op, then born."""
-    first_column = subscriptions.lo.shape[0]
+    """Write the changes of each step, from `cursor` on. As rank they get what orders those of one kind."""
+    n_levels = len(nodes.first) - 1
     is_scored = len(program.ops) > 0
+    width = nodes.width
     for step in range(cursor[STEP], len(entries.bounds) - 1):
-        start = entries.bounds[step]
-        n_rows = entries.bounds[step + 1] - start
-        is_any_before = entries.was_there[start : start + n_rows].any()
-        is_any_after = entries.is_there[start : start + n_rows].any()
-        at = cursor[SUBSCRIPTION]
-        while n_rows > 0 and at < n_subscriptions:
-            width = tile_width(n_rows, n_subscriptions - at)
-            if width == 1 and not subscriptions.is_live[at]:
-                at += 1
-                continue
-            stride = tile_stride(width)
-            for side in range(2):
-                columns = entries.before if side == 0 else entries.after
-                is_there = entries.was_there if side == 0 else entries.is_there
-                inside = scratch.inside_before if side == 0 else scratch.inside_after
-                score = scratch.score_before if side == 0 else scratch.score_after
-                if not (is_any_before if side == 0 else is_any_after):
-                    inside[: n_rows * stride] = False
-                    continue
-                mark_tile(
-                    columns, is_there, start, n_rows, subscriptions.lo, subscriptions.hi, at, width, inside
-                )
-                if is_scored and (width > 1 or inside[:n_rows].any()):
-                    score_tile(
-                        program, columns, first_column, start, n_rows,
-                        subscriptions.theta, at, width, scratch.stack, score,
+        cursor[STEP] = step
+        for entry in range(max(cursor[ENTRY], entries.bounds[step]), entries.bounds[step + 1]):
+            n_out = cursor[N_OUT]
+            was_there = entries.was_there[entry]
+            is_there = entries.is_there[entry]
+            # The top level is looked at as if it had a parent.
+            level = n_levels
+            first = nodes.first[n_levels - 1]
+            count = nodes.first[n_levels] - first
+            top = 0
+            while True:
+                if level > 0:
+                    scratch.is_open[:count] = False
+                    if was_there:
+                        open_nodes(bounding, nodes, first, count, entries.before, entry, scratch, False)
+                    if is_there:
+                        open_nodes(bounding, nodes, first, count, entries.after, entry, scratch, was_there)
+                    top = push_open(nodes, level - 1, first, count, scratch, top)
+                else:
+                    at = first * width
+                    mark_subscriptions(
+                        program, subscriptions, at, width, entries.before, entries.was_there, entry,
+                        scratch.stack, scratch.score_before, scratch.inside_before,
                     )  # fmt: skip
-                    mark_scores(
-                        score, n_rows, stride,
-                        subscriptions.score_lo, subscriptions.score_hi, at, width, inside,
+                    mark_subscriptions(
+                        program, subscriptions, at, width, entries.after, entries.is_there, entry,
+                        scratch.stack, scratch.score_after, scratch.inside_after,
                     )  # fmt: skip
-            # Most subscriptions see nothing of a step: the call that writes is for those that do.
-            mark_reached(
-                scratch.inside_before, scratch.inside_after, n_rows, stride,
-                subscriptions.is_live, at, width, scratch.is_reached,
-            )  # fmt: skip
-            for i in range(width):
-                if scratch.is_reached[i] and not write_changes(
-                    cursor, step, at + i, i, stride, is_scored, entries, scratch, out
-                ):
-                    cursor[STEP] = step
-                    cursor[SUBSCRIPTION] = at + i
-                    return FULL
-            at += width
-        cursor[SUBSCRIPTION] = 0
+                    n_out = write_tile(
+                        n_out, step, entry, is_scored, subscriptions, at, width, entries, scratch, out
+                    )
+                    if n_out < 0:
+                        cursor[ENTRY] = entry
+                        return FULL
+                if top == 0:
+                    break
+                top -= 1
+                node = scratch.todo[2 * top]
+                level = scratch.todo[2 * top + 1]
+                first = node
+                if level > 0:
+                    below = nodes.first[level - 1]
+                    first = below + (node - nodes.first[level]) * width
+                    count = min(width, nodes.first[level] - first)
+            cursor[N_OUT] = n_out
+        cursor[ENTRY] = 0
     return DONE
 
 
 @kernel
-def write_changes(
-    cursor: Longs,
+def write_tile(
+    n_out: int,
     step: int,
-    slot: int,
-    offset: int,
-    stride: int,
+    entry: int,
     is_scored: bool,
+    subscriptions: Subscriptions,
+    at: int,
+    width: int,
     entries: Entries,
     scratch: Scratch,
     out: ChangeColumns,
-) -> bool:
-    """Write one subscription's changes of one step; False, and nothing written, if they do not fit."""
-    start = entries.bounds[step]
-    n_rows = entries.bounds[step + 1] - start
-    n_leaves = 0
-    n_updates = 0
-    n_enters = 0
-    n_told = 0
-    for r in range(n_rows):
-        place = r * stride + offset
-        was_in = scratch.inside_before[place]
-        is_in = scratch.inside_after[place]
-        if not (was_in or is_in):
+) -> int:
+    """Write what a row is to the subscriptions of a tile; how many changes there are, -1 if too many."""
+    touched = entries.touched[entry]
+    for i in range(width):
+        was_in = scratch.inside_before[i]
+        is_in = scratch.inside_after[i]
+        slot = subscriptions.slot[at + i]
+        if not (was_in or is_in) or slot < 0:
             continue
-        is_other = entries.touched[start + r] or (
-            is_scored and scratch.score_before[place] != scratch.score_after[place]
-        )
-        scratch.op[r] = UNCHANGED
-        scratch.told[n_told] = r
-        n_told += 1
-        if was_in and not is_in:
-            scratch.op[r] = LEAVE
-            n_leaves += 1
-        elif was_in and is_other:
-            scratch.op[r] = UPDATE
-            n_updates += 1
-        elif is_in and not was_in:
-            scratch.op[r] = ENTER
-            n_enters += 1
-        else:
-            n_told -= 1
+        is_other = touched or (is_scored and scratch.score_before[i] != scratch.score_after[i])
+        if was_in and is_in and not is_other:
+            continue
+        if n_out == len(out.step):
+            return -1
+        out.step[n_out] = step
+        out.subscription[n_out] = slot
+        out.op[n_out] = UPDATE if was_in and is_in else (ENTER if is_in else LEAVE)
+        out.row[n_out] = entries.row[entry]
+        # Adding zero turns minus zero into zero.
+        out.score[n_out] = scratch.score_after[i] + 0.0 if is_scored and is_in else np.nan
+        out.rank[n_out] = entry if is_in else entries.left_at[entry]
+        n_out += 1
+    return n_out
 
-    n_out = cursor[N_OUT]
-    if n_out + n_leaves + n_updates + n_enters > len(out.step):
-        return False
-    for op in range(3):
-        count = n_leaves if op == LEAVE else (n_updates if op == UPDATE else n_enters)
-        if count == 0:
-            continue
-        # Leaves go by `born_before`, which is another order of all entries.
-        for i in range(n_rows if op == LEAVE else n_told):
-            r = entries.by_born_before[start + i] - start if op == LEAVE else scratch.told[i]
-            place = r * stride + offset
-            if scratch.op[r] != op or not (scratch.inside_before[place] or scratch.inside_after[place]):
-                continue
-            out.step[n_out] = step
-            out.subscription[n_out] = slot
-            out.op[n_out] = op
-            out.row[n_out] = entries.row[start + r]
-            # Adding zero turns minus zero into zero.
-            is_shown = is_scored and op != LEAVE
-            out.score[n_out] = scratch.score_after[place] + 0.0 if is_shown else np.nan
-            out.rank[n_out] = 0
-            n_out += 1
-    cursor[N_OUT] = n_out
-    return True
+
+@kernel
+def find_rows(
+    program: Program,
+    subscriptions: Subscriptions,
+    place: int,
+    columns: Floats,
+    is_there: Bools,
+    stack: Floats,
+    inside: Bools,
+    score: Floats,
+    out_row: Ints,
+    out_score: Floats,
+) -> int:
+    """Write the rows, of all there are, that are inside of a subscription; how many. Cost: all rows."""
+    n_out = 0
+    for row in range(0, len(is_there), BLOCK):
+        count = min(BLOCK, len(is_there) - row)
+        mark_tile(columns, is_there, row, count, subscriptions.lo, subscriptions.hi, place, 1, inside)
+        if len(program.ops) > 0 and inside[:count].any():
+            score_tile(
+                program, columns, subscriptions.lo.shape[0], row, count,
+                subscriptions.theta, place, 1, stack, score,
+            )  # fmt: skip
+            mark_scores(score, count, 1, subscriptions.score_lo, subscriptions.score_hi, place, 1, inside)
+        for i in range(count):
+            if inside[i]:
+                out_row[n_out] = row + i
+                out_score[n_out] = score[i] + 0.0 if len(program.ops) > 0 else np.nan
+                n_out += 1
+    return n_out

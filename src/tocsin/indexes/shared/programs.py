@@ -15,7 +15,7 @@ import numpy as np
 from tocsin.indexes.shared import programs_kernels as kernels
 from tocsin.indexes.shared.programs_kernels import Program
 
-__all__ = ["NO_PROGRAM", "OPERATIONS", "Program", "program", "tile_size"]
+__all__ = ["NO_PROGRAM", "OPERATIONS", "Program", "exchanged", "program", "tile_size"]
 
 #: The names of the operations, and how many values each takes from the stack.
 OPERATIONS: dict[str, tuple[int, int]] = {
@@ -79,6 +79,14 @@ def program(steps: Sequence[tuple[str, int | float]]) -> Program:
 
 #: Where nothing is scored: what kernels get instead of a program. It has no operations.
 NO_PROGRAM = Program(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float64), 1, 0, 0)
+
+
+def exchanged(given: Program) -> Program:
+    """The same program with columns and parameters in each other's place: one row, many parameters."""
+    ops = given.ops.copy()
+    ops[given.ops == kernels.COLUMN] = kernels.THETA
+    ops[given.ops == kernels.THETA] = kernels.COLUMN
+    return given._replace(ops=ops, n_columns=given.n_theta, n_theta=given.n_columns)
 
 
 def tile_size(n_rows: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import score_block
-from tocsin.indexes.windows.bounds_kernels import bound_block
 from tocsin.indexes.windows.tma_columns import (
     LONGEST,
     N_CELLS,

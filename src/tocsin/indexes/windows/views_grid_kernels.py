@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints
+from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import lean_kernel
-from tocsin.indexes.windows.bounds_kernels import bound_block
 from tocsin.indexes.windows.views_columns import ViewGrid, ViewLanes, ViewRanking
 
 #: Buckets a column that lead to its bins.

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_block
-from tocsin.indexes.windows.bounds_kernels import bound_block
 from tocsin.indexes.windows.views_columns import HotRows, ViewLanes, ViewPool, ViewRanking
 
 #: Rows of a leaf, and leaves of a branch.

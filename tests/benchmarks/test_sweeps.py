@@ -48,7 +48,8 @@ def test_a_world_is_measured_with_all_who_take_part(family: Family) -> None:
 
 
 def test_the_engine_takes_the_index_from_there_on() -> None:
-    for name, switch in SWITCHES.items():
+    # Views are taken from the first subscription on, and there is nothing before it.
+    for name, switch in ((name, switch) for name, switch in SWITCHES.items() if switch.many > 1):
         family = next(family for family in FAMILIES if family.name == name)
         told = []
         for count in (switch.many - 1, switch.many):

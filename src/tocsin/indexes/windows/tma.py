@@ -15,11 +15,11 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, widened, writable
 from tocsin.indexes.windows import tma_columns as named
-from tocsin.indexes.windows.direct import compiled
 from tocsin.indexes.windows.tma_columns import (
     PaperEntries,
     PaperGrid,

@@ -14,11 +14,11 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled, unwarned
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import step_bounds, writable
 from tocsin.indexes.windows import views_columns as named
-from tocsin.indexes.windows.direct import compiled, unwarned
 from tocsin.indexes.windows.views_changes import ViewChanges, answer_changes
 from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
 from tocsin.indexes.windows.views_grid import CELLS

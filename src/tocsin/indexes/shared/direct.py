@@ -11,19 +11,23 @@ import numpy as np
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: What kernels were compiled to: to ask them takes as long as a small batch.
+_entries: dict[Callable[..., Any], Callable[..., Any]] = {}
+
 
 def compiled(kernel: Callable[P, R]) -> Callable[P, R]:
     """What `kernel` was compiled to, once it has been called; before that, or without compiler, `kernel`.
 
     A kernel finds out the types of its arguments at every call: with eighty columns that takes longer than
-    most steps of a window. What this answers takes them for what they were at the first call. So it is for
+    a small batch. What this answers takes them for what they were at the first call. So it is for
     kernels with one signature, whose arguments are settled by the class that calls them.
     """
-    overloads: dict[Any, Any] = getattr(kernel, "overloads", {})
-    for overload in overloads.values():
-        entry: Callable[P, R] = overload.entry_point
-        return entry
-    return kernel
+    entry = _entries.get(kernel)
+    if entry is None:
+        overloads: dict[Any, Any] = getattr(kernel, "overloads", {})
+        for overload in overloads.values():
+            entry = _entries[kernel] = overload.entry_point
+    return kernel if entry is None else entry
 
 
 def unwarned(kernel: Callable[..., object]) -> AbstractContextManager[object]:

@@ -74,6 +74,7 @@ def _plan(quick: bool) -> list[tuple[Workload, list[Entry]]]:
     fewer, sample = queries // 10, queries // 20
     one = [
         *(_entry(OWN, batch) for batch in (10_000, 1000, 100, 1)),
+        _entry(OWN, 1, elements=sample),
         _entry(TRACKING, 10_000),
         _entry(TRACKING, 1, elements=sample),
         _sampled(INTERVAL),
@@ -138,7 +139,7 @@ def _table(measures: list[Measure]) -> Table:
             f"{result.entry.batch:,}",
             f"{result.median_us:.3f}",
             f"{min(result.us_per_element):.3f} to {max(result.us_per_element):.3f}",
-            f"{result.median_us / _own(measures, result.entry.batch):,.1f}",
+            f"{result.median_us / _own(measures, result.entry):,.1f}",
             f"{sorted(result.build_s)[len(result.build_s) // 2]:.2f}",
             f"{result.bytes_per_query:,.0f}",
             "" if result.matured is None else f"{result.matured:,}",
@@ -146,13 +147,8 @@ def _table(measures: list[Measure]) -> Table:
     return table
 
 
-def _own(measures: list[Measure], batch: int) -> float:
-    """The engine's own figure at this size of batches."""
-    return next(
-        (
-            result.median_us
-            for result in measures
-            if result.entry.rival == OWN and result.entry.batch == batch
-        ),
-        measures[0].median_us,
-    )
+def _own(measures: list[Measure], entry: Entry) -> float:
+    """The engine's own figure at this size of batches, over as much of the stream if it was measured."""
+    own = [result for result in measures if result.entry.rival == OWN and result.entry.batch == entry.batch]
+    alike = [result for result in own if result.entry.elements == entry.elements]
+    return (alike or own or measures)[0].median_us

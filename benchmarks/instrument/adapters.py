@@ -15,9 +15,10 @@ Adapter: TypeAlias = Callable[[Line], list[Record]]
 
 
 def of_thresholds(line: Line) -> list[Record]:
-    """µs an element of each rival and size of batches."""
-    subject = str(line["rival"])
+    """µs an element of each rival and size of batches; a part of the stream is another subject."""
+    subject, played = str(line["rival"]), int(line["elements_played"])
     subject += ", sampled" if line["is_sampled"] else f", batches of {line['batch']:,}"
+    subject += f", the first {played:,} elements" if played < int(line["elements"]) else ""
     return [
         Record(
             "thresholds",

@@ -79,8 +79,10 @@ def warm_up(make: Make, dimensions: int) -> float:
 def measure(workload: Workload, entries: list[Entry], repeats: int) -> list[Measure]:
     """Play every entry `repeats` times, one after the other in turn.
 
-    The first entry plays the whole stream, and shows where sampled rivals start.
+    The first entry plays the whole stream, and shows where sampled rivals start. Before that it plays the
+    stream once without a clock: what happens rarely is compiled then, which no small warm-up reaches.
     """
+    Player(entries[0].make, workload, entries[0].batch).play()
     first = workload.n_first or int((workload.start <= 0).sum())
     n_elements = len(workload.weights)
     measures = [Measure(workload.name, first, n_elements, entry) for entry in entries]

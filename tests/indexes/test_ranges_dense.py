@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import tocsin
 from tests.conftest import INTERPRETED
 from tests.oracles.ranges_messages import World, fewest_tiles
-from tocsin.indexes.contract import ABSENT
+from tocsin.indexes.contract import ABSENT, Longs
 from tocsin.indexes.ranges.dense import PaintDense
-from tocsin.indexes.ranges.messages import Messages
+from tocsin.indexes.ranges.dense_kernels import paint_events
+from tocsin.indexes.ranges.messages import Events, Messages
 from tocsin.indexes.ranges.messages_apply import Reformulator
 from tocsin.indexes.ranges.sparse import PaintSparse
 
@@ -160,6 +161,40 @@ def test_epsilon_misses_nobody_and_sends_no_row_ranked_far_below(
                     assert min(ranks) <= (1 + epsilon) * k
             client.apply(messages)
             assert held(client) == wanted(world, lo, hi, k)
+
+
+class PaintAnyK(PaintDense):
+    """For k = 1 too, the kernel that is for every k."""
+
+    def _paint(self, events: Events, cursor: Longs) -> int:
+        return paint_events(self.index.objects, self._posts, events, self.k, self._room, cursor)
+
+
+@given(scripts(max_size=30))
+def test_the_best_row_is_told_as_the_k_best_are(script: Script) -> None:
+    special, general = PaintDense(1, capacity=2), PaintAnyK(1, capacity=2)
+    for one, other in zip(apply(special, script), apply(general, script), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert special.n_exposed == general.n_exposed
+
+
+@pytest.mark.parametrize("distinct", [9, 10**6])
+def test_the_best_of_many_rows_is_told_as_the_k_best_are(distinct: int) -> None:
+    count, events = (200, 60) if INTERPRETED else (5000, 3000)
+    random = np.random.default_rng(distinct)
+    special, general = PaintDense(1, capacity=2), PaintAnyK(1, capacity=2)
+    rows, x = np.arange(count, dtype=np.int32), random.integers(0, count, count).astype(float)
+    chosen = random.integers(0, count, events)
+    born = np.where(random.random(events) < 0.1, ABSENT, chosen)
+    told = []
+    for painter in (special, general):
+        painter.load(rows, x, (np.arange(count) % distinct).astype(np.float64), rows.astype(np.int64))
+        ys = np.random.default_rng(1).integers(0, distinct, events).astype(float)
+        told.append(painter.apply(chosen.astype(np.int32), x[chosen], ys, born).copy())
+    for one, other in zip(*told, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert special.n_exposed == general.n_exposed
+    special.check_invariants()
 
 
 @pytest.mark.parametrize("way", ["dense", "sparse"])

@@ -14,7 +14,7 @@ from tests.oracles.ranges_messages import World
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges import objects_kernels as kernels
 from tocsin.indexes.ranges.objects import ObjectIndex
-from tocsin.indexes.ranges.objects_above_kernels import least_y_above
+from tocsin.indexes.ranges.objects_above_kernels import least_y_above, set_lens
 from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE
 from tocsin.indexes.ranges.unicast import new_lens
 
@@ -54,6 +54,7 @@ def check_queries(index: ObjectIndex, world: World, xs: list[float], ys: list[fl
     """Every query at every given x and y."""
     objects = index.objects
     lens = new_lens(objects)
+    set_lens(objects, lens)
     out = np.empty(k + STRIDE, np.int32)
     for x in xs:
         last, first = kernels.find_last(objects, x, False), kernels.find_first(objects, x, False)
@@ -72,7 +73,9 @@ def check_queries(index: ObjectIndex, world: World, xs: list[float], ys: list[fl
         for high in xs:
             assert index.count(x, high) == len(world.inside(x, high))
             for y in ys:
-                at = least_y_above(objects, lens, x, high, y, 3)
+                there = [row.slot for row in world.rows.values() if (row.y, row.born) == (y, 3)]
+                known = int(objects.slot_place[there[0]]) if there else -1
+                at = least_y_above(objects, lens, x, high, y, 3, known)
                 wanted = world.least_above(x, high, (y, 3))
                 assert (None if at < 0 else objects.slot[at]) == (None if wanted is None else wanted.slot)
 

@@ -22,9 +22,11 @@ from tests.indexes.test_ranges_dense import (
 )
 from tests.oracles.ranges_boxes import fewest_boxes
 from tests.oracles.ranges_messages import World
-from tocsin.indexes.contract import ABSENT
+from tocsin.indexes.contract import ABSENT, Longs
 from tocsin.indexes.ranges.dense import PaintDense
+from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.sparse import PaintSparse
+from tocsin.indexes.ranges.sparse_kernels import paint_sparsely
 
 Ranges = list[tuple[float, float]]
 #: Some of the subscriptions that there could be; one may be there twice.
@@ -136,6 +138,26 @@ def test_descending_is_ascending_turned_over(script: Script, ranges: Ranges, k: 
     for name, column in one.columns().items():
         mirrored = other.columns()[name]
         np.testing.assert_array_equal(column, -mirrored + 0.0 if name == "y" else mirrored)
+
+
+class PaintAnyK(PaintSparse):
+    """For k = 1 too, the kernel that is for every k."""
+
+    def _paint(self, events: Events, cursor: Longs) -> int:
+        objects, grid = self.index.objects, self.points.grid
+        with np.errstate(all="ignore"):
+            return paint_sparsely(objects, grid, self._easel, events, self.k, self._room, cursor)
+
+
+@given(scripts(max_size=20), some_ranges)
+@a_few
+def test_the_best_row_is_told_as_the_k_best_are(script: Script, ranges: Ranges) -> None:
+    special, general = painter_of(ranges, 1), PaintAnyK(1, capacity=2)
+    general.points = special.points
+    for one, other in zip(apply(special, script), apply(general, script), strict=True):
+        np.testing.assert_array_equal(one, other)
+    counts = [(painter.n_exposed, painter.n_snaps, painter.n_searches) for painter in (special, general)]
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])

@@ -10,8 +10,9 @@ from tocsin.indexes.contract import Longs
 from tocsin.indexes.ranges.dense_kernels import paint_events
 from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
-from tocsin.indexes.ranges.objects_columns import BLOCK
+from tocsin.indexes.ranges.objects_columns import BLOCK, Objects
 from tocsin.indexes.ranges.posts_kernels import SAMPLED, Posts, Side
+from tocsin.indexes.ranges.single_kernels import Shown, tell_best
 
 #: Rows passed that are listed at once, on either side, about.
 SIDE = 128
@@ -38,8 +39,12 @@ class PaintDense(Reformulator):
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
         self._posts = new_posts(k, epsilon, side)
+        self._showing = no_shown()
 
     def _paint(self, events: Events, cursor: Longs) -> int:
+        if self.k == 1:
+            self._showing = enough_shown(self._showing, self.index.objects)
+            return tell_best(self.index.objects, self._showing, events, self._room, cursor)
         return paint_events(self.index.objects, self._posts, events, self.k, self._room, cursor)
 
 
@@ -65,3 +70,15 @@ def new_posts(k: int, epsilon: float, side: int) -> Posts:
 
 def _new_side(k: int, room: int) -> Side:
     return Side(np.empty(k + 1, np.int32), np.empty(k + 1, np.int32), np.empty(room, np.int32))
+
+
+def no_shown() -> Shown:
+    """Scratch for k = 1, without room yet."""
+    return Shown(np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+def enough_shown(shown: Shown, objects: Objects) -> Shown:
+    """The scratch given, or a larger one, with room for every row. What is not written takes no memory."""
+    if len(shown.left) >= len(objects.y):
+        return shown
+    return Shown(np.empty(len(objects.y), np.int32), np.empty(len(objects.y), np.int32))

@@ -10,7 +10,7 @@ from tocsin.indexes.ranges.step_kernels import Images
 from tocsin.indexes.shared.scans import writable
 
 #: Up to so many rows are sorted one by one.
-FEW = 8
+FEW = 32
 
 
 def widened(columns: Floats, dimensions: int) -> Floats:

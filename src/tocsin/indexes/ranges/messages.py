@@ -83,9 +83,8 @@ class Messages(NamedTuple):
 
     def first(self, tiles: int, notes: int) -> Messages:
         """What a kernel has written: views."""
-        counts = [tiles] * 5 + [notes] * 6
-        columns = self._asdict().values()
-        return Messages._make(column[:count] for column, count in zip(columns, counts, strict=True))
+        written = [column[:tiles] for column in self[:5]], [column[:notes] for column in self[5:]]
+        return Messages._make([*written[0], *written[1]])
 
     def copy(self) -> Messages:
         """The same, in arrays of its own. Cost: linear."""

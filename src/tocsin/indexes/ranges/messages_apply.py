@@ -65,7 +65,8 @@ class Reformulator(ABC):
                 self.index.grow()
         self.n_exposed += int(cursor[N_EXPOSED])
         messages = self._room.first(int(cursor[N_TILES]), int(cursor[N_NOTES]))
-        messages.note_y[:] = messages.note_y * self._sign + 0.0
+        if self._sign < 0:
+            messages.note_y[:] = messages.note_y * self._sign + 0.0
         return messages
 
     @abstractmethod

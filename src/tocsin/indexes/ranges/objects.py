@@ -61,7 +61,8 @@ class ObjectIndex:
 
     def reserve(self, slots: int) -> None:
         """Make room for slots below `slots`, and pack what has become sparse. Cost: amortised constant."""
-        self.objects = self.objects._replace(slot_place=grown(self.objects.slot_place, slots, -1))
+        if slots > len(self.objects.slot_place):
+            self.objects = self.objects._replace(slot_place=grown(self.objects.slot_place, slots, -1))
         if self.objects.heads[N_BLOCKS] * SPARSE > len(self) + BLOCK:
             self._lay_out(*self.rows())
 

@@ -11,6 +11,7 @@ from tocsin.indexes.ranges.points_kernels import (
     N_USED,
     N_WASTED,
     STATE_SIZE,
+    STRIP,
     Grid,
     Rectangle,
     assign_cuts,
@@ -114,7 +115,7 @@ class Points:
         grid = self.grid
         assert int(grid.bucket_size.sum()) == len(self)
         assert (grid.bucket_size <= grid.bucket_room).all()
-        assert grid.bucket_room.sum() <= grid.state[N_USED] <= len(grid.lo)
+        assert grid.bucket_room.sum() <= grid.state[N_USED] <= len(grid.lo) - STRIP
         assert len(grid.lo) == len(grid.hi) == len(grid.slot)
         assert grid.column_start[-1] == len(grid.bucket_start)
         columns = list(zip(grid.column_lo.tolist(), grid.column_slot.tolist(), strict=True))
@@ -216,11 +217,11 @@ def _fill(
 
 
 def empty_grid(n_columns: int, n_buckets: int, room: int) -> Grid:
-    """A grid without points or cuts."""
+    """A grid without points or cuts, and room for so many points."""
     grid = Grid(
-        lo=np.empty(room),
-        hi=np.empty(room),
-        slot=np.empty(room, np.int32),
+        lo=np.empty(room + STRIP),
+        hi=np.empty(room + STRIP),
+        slot=np.empty(room + STRIP, np.int32),
         bucket_start=np.zeros(n_buckets, np.int32),
         bucket_size=np.zeros(n_buckets, np.int32),
         bucket_room=np.zeros(n_buckets, np.int32),

@@ -8,7 +8,7 @@ points lie side by side, in an *extent* of the point columns; an extent that is 
 A rectangle is four closed bounds, `lo_min`, `lo_max`, `hi_min`, `hi_max`; one with a minimum above its
 maximum, or a NaN, is empty.
 
-This is a leaf file: the kernels beside it call into it, and it calls nothing but itself.
+This is a leaf file: the kernels beside it call into it, and it calls nothing but the bits of a mask.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.bits_kernels import first_bit
 from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
 
 #: Points a bucket holds when it is built, about.
 BUCKET = 32
 #: Points tested beyond so many in one bucket count as wasted.
 LARGE = 4 * BUCKET
+#: In a search, so many values are not halved any more but counted.
+COUNTED = 16
+#: Points looked at together, a bit each of a mask that is not negative. From any place in use on there is
+#: room for so many.
+STRIP = 32
 
 #: Places in `Grid.state`.
 N_POINTS = 0
@@ -86,27 +92,31 @@ def find_cut(value: Floats, slot: Ints, first: int, end: int, x: float, owner: i
 @inlined
 def find_least(value: Floats, first: int, end: int, x: float) -> int:
     """The last place whose value is below `x`: nothing of at least `x` is before it. Logarithmic."""
-    # Halves without a branch: which half it is cannot be foreseen.
-    base = first
-    size = end - first
-    while size > 1:
+    # Halves without a branch, as which half it is cannot be foreseen; a few are counted at once.
+    base, size = first, end - first
+    while size > COUNTED:
         half = size >> 1
         base += half if value[base + half] < x else 0
         size -= half
-    return base
+    part, n_below = value[base + 1 : base + size], 0
+    for i in range(len(part)):
+        n_below += part[i] < x
+    return base + n_below
 
 
 @inlined
 def find_most(value: Floats, first: int, end: int, x: float) -> int:
     """The last place whose value is not above `x`: nothing of at most `x` is after it. Logarithmic."""
-    # Halves without a branch: which half it is cannot be foreseen.
-    base = first
-    size = end - first
-    while size > 1:
+    # As above.
+    base, size = first, end - first
+    while size > COUNTED:
         half = size >> 1
         base += half if value[base + half] <= x else 0
         size -= half
-    return base
+    part, n_below = value[base + 1 : base + size], 0
+    for i in range(len(part)):
+        n_below += part[i] <= x
+    return base + n_below
 
 
 @lean_kernel
@@ -217,7 +227,7 @@ def insert_points(grid: Grid, lo: Floats, hi: Floats, slot: Ints, first: int) ->
         if size == grid.bucket_room[bucket]:
             used = grid.state[N_USED]
             room = size + size // 2 + 4
-            if used + room > len(grid.slot):
+            if used + room + STRIP > len(grid.slot):
                 return i
             for j in range(size):
                 grid.lo[used + j] = grid.lo[start + j]
@@ -395,19 +405,23 @@ def snap_bucket(grid: Grid, bucket: int, area: Rectangle, best: Rectangle) -> Re
     lo_min, lo_max, hi_min, hi_max = best.lo_min, best.lo_max, best.hi_min, best.hi_max
     if is_within(box, area):
         return Rectangle(min(lo_min, box[0]), max(lo_max, box[1]), min(hi_min, box[2]), max(hi_max, box[3]))
-    start = grid.bucket_start[bucket]
-    end = start + grid.bucket_size[bucket]
-    grid.state[N_WASTED] += max(0, end - start - LARGE)
-    part_lo, part_hi = grid.lo[start:end], grid.hi[start:end]
-    for i in range(len(part_lo)):
-        lo, hi = part_lo[i], part_hi[i]
-        is_inside = (area.lo_min <= lo) & (lo <= area.lo_max)
-        is_inside &= (area.hi_min <= hi) & (hi <= area.hi_max)
-        # Chosen, not branched to: which points are inside cannot be foreseen.
-        lo_min = lo if is_inside & (lo < lo_min) else lo_min
-        lo_max = lo if is_inside & (lo > lo_max) else lo_max
-        hi_min = hi if is_inside & (hi < hi_min) else hi_min
-        hi_max = hi if is_inside & (hi > hi_max) else hi_max
+    start, size = int(grid.bucket_start[bucket]), int(grid.bucket_size[bucket])
+    grid.state[N_WASTED] += max(0, size - LARGE)
+    for begin in range(0, size, STRIP):
+        lo = grid.lo[start + begin : start + begin + STRIP]
+        hi = grid.hi[start + begin : start + begin + STRIP]
+        # Whole strips, in vector code: what lies beyond the last point is dropped after.
+        inside = 0
+        for i in range(STRIP):
+            is_inside = (area.lo_min <= lo[i]) & (lo[i] <= area.lo_max)
+            is_inside &= (area.hi_min <= hi[i]) & (hi[i] <= area.hi_max)
+            inside |= 1 << i if is_inside else 0
+        inside &= (1 << min(size - begin, STRIP)) - 1
+        while inside != 0:
+            i = first_bit(inside)
+            inside &= inside - 1
+            lo_min, lo_max = min(lo_min, lo[i]), max(lo_max, lo[i])
+            hi_min, hi_max = min(hi_min, hi[i]), max(hi_max, hi[i])
     return Rectangle(lo_min, lo_max, hi_min, hi_max)
 
 

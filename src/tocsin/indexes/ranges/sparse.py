@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.dense import SIDE, new_posts
+from tocsin.indexes.ranges.dense import SIDE, enough_shown, new_posts, no_shown
 from tocsin.indexes.ranges.messages import Events
 from tocsin.indexes.ranges.messages_apply import Reformulator
 from tocsin.indexes.ranges.points import Points
+from tocsin.indexes.ranges.points_kernels import LARGE, STRIP
 from tocsin.indexes.ranges.sparse_kernels import N_SEARCHES, N_SNAPS, Easel, paint_sparsely
-from tocsin.indexes.ranges.sparse_near_kernels import STRIP, Nearby
+from tocsin.indexes.ranges.sparse_near_kernels import Nearby
+from tocsin.indexes.ranges.sparse_single_kernels import tell_best_known
 
-#: Up to so many points around a row are copied; where there are more, the grid is asked.
+#: Up to so many points around a row are looked at one by one; where there are more, the grid is asked.
 NEARBY = 2048
 
 
@@ -38,6 +40,9 @@ class PaintSparse(Reformulator):
         self.k = k
         self.points = Points(capacity)
         self._easel = Easel(new_posts(k, epsilon, side), _empty_nearby(k, nearby), np.zeros(2, np.int64))
+        self._showing = no_shown()
+        #: of k = 1: buckets that may have so many points
+        self._most = nearby // LARGE
 
     @property
     def n_snaps(self) -> int:
@@ -64,6 +69,12 @@ class PaintSparse(Reformulator):
         # Next to the largest double comes infinity, next to 0 a number that is hardly one; and infinity has
         # no distance from itself.
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if self.k == 1:
+                self._showing = enough_shown(self._showing, self.index.objects)
+                return tell_best_known(
+                    self.index.objects, self.points.grid, self._showing, self._most, events,
+                    self._easel.counts, self._room, cursor,
+                )  # fmt: skip
             return paint_sparsely(
                 self.index.objects, self.points.grid, self._easel, events, self.k, self._room, cursor
             )

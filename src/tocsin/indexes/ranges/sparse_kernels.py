@@ -29,7 +29,7 @@ from tocsin.indexes.ranges.messages import (
 )
 from tocsin.indexes.ranges.objects_columns import Objects
 from tocsin.indexes.ranges.objects_kernels import has_room
-from tocsin.indexes.ranges.points_kernels import Grid
+from tocsin.indexes.ranges.points_kernels import STRIP, Grid
 from tocsin.indexes.ranges.posts_kernels import (
     Posts,
     Span,
@@ -41,7 +41,6 @@ from tocsin.indexes.ranges.posts_kernels import (
 )
 from tocsin.indexes.ranges.sparse_grid_kernels import paint_grid, window_area
 from tocsin.indexes.ranges.sparse_near_kernels import (
-    STRIP,
     Nearby,
     drop_far,
     gather_nearby,

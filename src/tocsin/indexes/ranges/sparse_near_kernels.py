@@ -18,13 +18,18 @@ import numpy as np
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.bits_kernels import first_bit
 from tocsin.indexes.ranges.messages import N_NOTES, N_TILES, Messages
-from tocsin.indexes.ranges.points_kernels import Grid, Rectangle, find_buckets, find_columns, is_apart
+from tocsin.indexes.ranges.points_kernels import (
+    STRIP,
+    Grid,
+    Rectangle,
+    find_buckets,
+    find_columns,
+    is_apart,
+)
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: In so many columns of the grid there are never very many points.
 FEW_COLUMNS = 2
-#: Points looked at together: a bit each of a mask that is not negative.
-STRIP = 32
 
 
 class Nearby(NamedTuple):

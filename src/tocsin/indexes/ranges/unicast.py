@@ -76,12 +76,13 @@ class Unicast:
 
 
 def new_lens(objects: Objects) -> Lens:
-    """What searches above a row look through; good until the index grows or changes otherwise than in y."""
+    """What searches above a row look through, not yet set; good until the index grows."""
     return Lens(
-        row=objects.y.view(np.int64),
-        node=objects.node_least.view(np.int64),
-        top=objects.top_least.view(np.int64),
-        fingers=np.full(2, -1),
+        row=np.empty(len(objects.y), np.int64),
+        node=np.empty(len(objects.node_least), np.int64),
+        top=np.empty(len(objects.top_least), np.int64),
+        node_x=np.empty(len(objects.node_least)),
+        top_x=np.empty(len(objects.top_least)),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import DONE, EVENT, FULL, N_EXPOSED, N_TILES, NO_ROOM, Events, Messages
-from tocsin.indexes.ranges.objects_above_kernels import Lens, least_y_above
+from tocsin.indexes.ranges.objects_above_kernels import Lens, least_y_above, set_lens, set_lens_at
 from tocsin.indexes.ranges.objects_columns import NEVER, Objects
 from tocsin.indexes.ranges.objects_kernels import (
     find_last,
@@ -129,16 +129,27 @@ def rank_inside(desk: Desk, n_left: int, n_right: int, lo: float, hi: float) -> 
 
 @inlined
 def find_replacement(
-    objects: Objects, lens: Lens, lo: float, hi: float, y: float, born: int, steps: int, cursor: Longs
+    objects: Objects,
+    lens: Lens,
+    lo: float,
+    hi: float,
+    y: float,
+    born: int,
+    place: int,
+    steps: int,
+    cursor: Longs,
 ) -> int:
-    """The `steps`-th row above (y, born) in a range, by as many searches; -1 if there are fewer."""
-    at = -1
+    """The `steps`-th row above (y, born) in a range, by as many searches; -1 if there are fewer.
+
+    `place` is where the row (y, born) is, -1 if it is not there.
+    """
+    at, known = -1, place
     for _ in range(steps):
-        at = least_y_above(objects, lens, lo, hi, y, born)
+        at = least_y_above(objects, lens, lo, hi, y, born, known)
         cursor[N_EXPOSED] += 1
         if at < 0:
             break
-        y, born = objects.y[at], objects.born[at]
+        y, born, known = objects.y[at], objects.born[at], at
     return at
 
 
@@ -149,6 +160,7 @@ def write_letters(
     grid: Grid,
     desk: Desk,
     event: int,
+    place: int,
     x: float,
     y: float,
     born: int,
@@ -161,7 +173,7 @@ def write_letters(
 ) -> int:
     """Tell of a row at x whose rank was or gets (y, born), and falls to the goal if that is above.
 
-    The row itself may be there or not: it is not below itself. DONE or FULL.
+    The row itself is at `place` or, with -1, not there; it is not below itself. DONE or FULL.
     """
     left = find_last(objects, x, False)
     right = first_place(objects) if left < 0 else place_after(objects, left)
@@ -177,6 +189,7 @@ def write_letters(
     if cursor[N_TILES] + n_found > len(out.event):
         return FULL
     is_falling = is_before(y, born, goal_y, goal_born)
+    known = place if place >= 0 and objects.y[place] == y else -1
     for i in range(n_found):
         lo, hi = grid.lo[desk.found[i]], grid.hi[desk.found[i]]
         rank = rank_inside(desk, n_left, n_right, lo, hi)
@@ -184,7 +197,7 @@ def write_letters(
         if is_literal:
             # The paper's: whoever is found takes one search, which is right only where the row was k-th.
             steps = 1
-        at = find_replacement(objects, lens, lo, hi, y, born, steps, cursor)
+        at = find_replacement(objects, lens, lo, hi, y, born, known, steps, cursor)
         if rank > k:
             continue
         other = -1
@@ -214,10 +227,11 @@ def unicast_events(
 
     A row that moves in x must come as two events.
     """
+    is_clear = False
     while cursor[EVENT] < len(events.slot):
         event = cursor[EVENT]
         slot, x, y, born = events.slot[event], events.x[event], events.y[event], events.born[event]
-        place = objects.slot_place[slot]
+        place = int(objects.slot_place[slot])
         is_there = born >= 0 and x == x and y == y
         if not has_room(objects):
             return NO_ROOM
@@ -228,15 +242,19 @@ def unicast_events(
             from_y = objects.y[place] if is_falling else y
             from_born = objects.born[place] if place >= 0 else born
             at_x = objects.x[place] if place >= 0 else x
+            if not is_clear:
+                set_lens(objects, lens)
             if not (is_falling and is_there and from_y == y):
                 status = write_letters(
-                    objects, lens, grid, desk, event, at_x, from_y, from_born,
+                    objects, lens, grid, desk, event, place, at_x, from_y, from_born,
                     goal_y, goal_born, k, is_literal, out, cursor,
                 )  # fmt: skip
                 if status != DONE:
                     return status
+        # Where rows come, go or move, blocks may be split, moved or freed.
+        is_clear = place >= 0 and is_there and objects.x[place] == x and objects.born[place] == born
         put_row(objects, slot, x, y, born)
-        # Blocks may have been split, moved or freed.
-        lens.fingers[:] = -1
+        if is_clear:
+            set_lens_at(objects, lens, place)
         cursor[EVENT] = event + 1
     return DONE

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.contract import Arrays, Bools, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
 from tocsin.indexes.thresholds.lazy_cells import Cells, Events
 from tocsin.indexes.thresholds.lazy_columns import (
+    ANYWHERE,
     BATCH,
     CLOCK,
     DUE,
@@ -34,10 +35,11 @@ from tocsin.indexes.thresholds.lazy_columns import (
     WAITING,
     SlotColumns,
     append_events,
-    are_there,
-    enter_slots,
-    forget_gone,
-    leave_slots,
+    are_set,
+    clear_bits,
+    forget_silent,
+    leave_places,
+    set_bits,
     weigh_plain,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
@@ -56,7 +58,7 @@ LEFT = 64
 CELLS_TO_BOXES = 8
 
 NO_CHANGES = ChangeSet.empty()
-FLOAT, LONG = np.dtype(np.float64), np.dtype(np.int64)
+FLOAT, LONG, INT = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
 
 
 class LazyThresholds:
@@ -76,7 +78,7 @@ class LazyThresholds:
             is_there=np.zeros(capacity // 8 + 1, np.uint8),
             place=np.full(capacity, NOWHERE, np.int32),
             tau=np.zeros(capacity, np.int64),
-            is_repeating=np.zeros(capacity, np.bool_),
+            is_repeating=np.zeros(capacity // 8 + 1, np.uint8),
         )
         #: one more than the largest slot ever there
         self._top = 0
@@ -108,11 +110,8 @@ class LazyThresholds:
         slots = slots.astype(np.int32)
         self._reserve(int(slots.max()) + 1)
         tau = values["tau"].astype(np.int64)
-        self._slots.tau[slots] = tau
-        self._slots.is_repeating[slots] = values["repeat"]
-        self._slots.place[slots] = NEVER
-        enter_slots(self._slots.is_there, slots)
         self._take_waiting()
+        self._enter(slots, tau, values["repeat"])
         members = self._members(slots, values["lo"], values["hi"], np.maximum(tau, 1))
         holds_any = np.flatnonzero((members.low <= members.high).all(axis=0))
         self._add(members if len(holds_any) == len(slots) else members.take(holds_any))
@@ -122,15 +121,13 @@ class LazyThresholds:
         """Remove subscriptions. Cost: linear in their number, and a rebuild when most of all are gone."""
         if len(slots) == 0:
             return
-        slots = slots.astype(np.int32)
+        slots = _settled(slots, INT)
         if self._waiting and (self._slots.place[slots] == WAITING).any():
             self._take_waiting()
-        self._n_left += leave_slots(self._slots.is_there, slots)
+        self._n_left += clear_bits(self._slots.is_there, slots)
         if self._may_be_sparse:
             # Who had matured for good was no member any more.
-            silent = slots[self._slots.place[slots] == SILENT]
-            self._slots.place[silent] = NOWHERE
-            self._n_left -= len(silent)
+            self._n_left -= forget_silent(self._slots.place, slots)
             if self._may_be_sparse:
                 self._forget_gone()
                 self._reclaim()
@@ -175,8 +172,11 @@ class LazyThresholds:
         self._forget_gone()
         self._clear_log()
         self._schedule()
-        place, tau, is_repeating = (column[: self._top].copy() for column in self._slots[1:])
-        is_there = are_there(self._slots, np.arange(self._top, dtype=np.int32))
+        columns, every_slot = self._slots, np.arange(self._top, dtype=np.int32)
+        place, tau = columns.place[: self._top], columns.tau[: self._top]
+        is_there, is_repeating = (
+            are_set(bits, every_slot) for bits in (columns.is_there, columns.is_repeating)
+        )
         members = self._boxes.members(self._slots)
         if self._cells is not None:
             members = members.joined(self._cells.members(self._slots))
@@ -204,10 +204,10 @@ class LazyThresholds:
         is_counting = is_there & (low <= high).all(axis=0)
         # Only who has matured has an empty box and some weight.
         is_silent = is_there & ~is_counting & (reached > 0)
-        enter_slots(self._slots.is_there, np.flatnonzero(is_there).astype(np.int32))
+        set_bits(self._slots.is_there, np.flatnonzero(is_there).astype(np.int32))
+        set_bits(self._slots.is_repeating, np.flatnonzero(arrays["is_repeating"]).astype(np.int32))
         self._slots.place[: self._top] = np.where(is_silent, SILENT, np.where(is_there, NEVER, NOWHERE))
         self._slots.tau[: self._top] = np.where(is_silent, reached, tau)
-        self._slots.is_repeating[: self._top] = arrays["is_repeating"]
         slots = np.flatnonzero(is_counting).astype(np.int32)
         low, high = (bound[: self._dimensions, slots].T for bound in (low, high))
         self._add(self._members(slots, low, high, np.maximum(tau[slots], 1) - reached[slots]))
@@ -252,7 +252,7 @@ class LazyThresholds:
             shown |= {"lo": low[: self._dimensions, 0].tolist(), "hi": high[: self._dimensions, 0].tolist()}
         return shown | {
             "tau": int(self._slots.tau[slot]) / self._scale,
-            "repeat": bool(self._slots.is_repeating[slot]),
+            "repeat": bool(are_set(self._slots.is_repeating, np.array([slot]))[0]),
         }
 
     @property
@@ -337,16 +337,24 @@ class LazyThresholds:
         if slot >= self._top:
             self._reserve(slot + 1)
         tau = int(values["tau"][0])
-        self._slots.tau[slot] = tau
-        self._slots.is_repeating[slot] = values["repeat"][0]
-        self._slots.place[slot] = NEVER
-        enter_slots(self._slots.is_there, np.array([slot], np.int32))
+        self._enter(np.array([slot], np.int32), values["tau"], values["repeat"])
         low, high = values["lo"][0].tolist(), values["hi"][0].tolist()
         if all(first <= last for first, last in zip(low, high, strict=True)):
             need = max(tau, 1)
             self._slots.place[slot] = WAITING
             self._spare = min(self._spare, need)
             self._waiting.add_member(slot, low, high, need)
+
+    def _enter(self, slots: Ints, tau: Longs, repeat: Bools) -> None:
+        """Fill slots, which are not counted anywhere yet. Cost: linear."""
+        columns = self._slots
+        if self._cells is not None:
+            self._cells.vacate(columns.place[slots])
+        columns.tau[slots] = tau
+        columns.place[slots] = NEVER
+        set_bits(columns.is_there, slots)
+        clear_bits(columns.is_repeating, slots)
+        set_bits(columns.is_repeating, slots[repeat])
 
     def _take_waiting(self) -> None:
         """Take in what came one by one. Nobody is due yet."""
@@ -435,7 +443,7 @@ class LazyThresholds:
         """Count members anew, without those who were terminated. Cost: linear in all slots."""
         if self._n_left:
             self._n_left = 0
-            n_boxes, n_cells = forget_gone(self._slots.is_there[: self._top], self._slots.place[: self._top])
+            n_boxes, n_cells = leave_places(self._slots, IN_CELLS)
             self._boxes.n_members = n_boxes
             if self._cells is not None:
                 self._cells.n_members = n_cells
@@ -460,6 +468,7 @@ class LazyThresholds:
     def _rebuild(self, added: Members | None) -> None:
         """Put everyone, and who is added, into a new part. Cost: n log n."""
         self._forget_gone()
+        leave_places(self._slots, ANYWHERE)
         self._clear_log()
         everyone = self._boxes.members(self._slots)
         if self._cells is not None:
@@ -493,7 +502,7 @@ class LazyThresholds:
             grown(is_there, len(place) // 8 + 1),
             place,
             grown(tau, top),
-            grown(is_repeating, top),
+            grown(is_repeating, len(place) // 8 + 1),
         )
 
 

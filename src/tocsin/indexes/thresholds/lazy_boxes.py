@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.thresholds.lazy_boxes_columns import BoxColumns, LookRoom
 from tocsin.indexes.thresholds.lazy_boxes_kernels import (
     GRID,
-    BoxColumns,
-    LookRoom,
     find_due,
     fit_groups,
     list_places,
@@ -26,6 +25,7 @@ from tocsin.indexes.thresholds.lazy_columns import (
     SORTED,
     LogColumns,
     SlotColumns,
+    are_set,
 )
 from tocsin.indexes.thresholds.lazy_log import EventLog, Report
 from tocsin.indexes.thresholds.lazy_members import Members
@@ -47,6 +47,8 @@ SWEEP_MEMBER = 15
 SWEEP_EVENT = 15
 #: Groups that must have been held against an event of the log before it pays to sort it.
 SORT_EVENT = 48
+#: Events that a group must be behind before it pays to check each member by the grid before a look.
+FAR_BEHIND = 1 << 12
 #: Members whose bounds are looked at to choose the grid.
 SAMPLE = 4096
 
@@ -113,7 +115,7 @@ class Boxes:
         """Look at the groups in which some member may have matured."""
         log = event_log.columns
         groups = np.empty(self.n_groups, np.int32)
-        groups = groups[: find_due(self.columns, log, self.n_groups, groups)]
+        groups = groups[: find_due(self.columns, slots, log, self.n_groups, FAR_BEHIND, groups)]
         if len(groups) == 0:
             return
         begin = int(log.state[BATCH])
@@ -125,7 +127,7 @@ class Boxes:
         before = int(report.rows.n_rows[0])
         self._look(groups, slots, log, report, event_log.sorted_batch())
         matured = report.rows.subscription[before : report.rows.n_rows[0]]
-        self.n_members -= int(np.count_nonzero(~slots.is_repeating[matured]))
+        self.n_members -= int(np.count_nonzero(~are_set(slots.is_repeating, matured)))
 
     def wants_fold(self, log: LogColumns) -> bool:
         """Whether looking at late groups one by one has cost as much as it costs to fold the log."""

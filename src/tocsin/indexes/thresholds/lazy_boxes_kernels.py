@@ -9,12 +9,11 @@ last look, which a coarse grid bounds from above, could bring some member to its
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.thresholds.lazy_boxes_columns import BoxColumns, LookRoom
 from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
     BLOCK,
@@ -38,73 +37,6 @@ GRID = 128
 STRIDE = 64
 #: Halvings from a group to one member.
 GROUP_BITS = 8
-
-
-class BoxColumns(NamedTuple):
-    """Members lie group by group; the member at place p is in group p // GROUP.
-
-    A box is kept as one bound a side: 2 * axis is the low side of an axis, and 2 * axis + 1 the high
-    side, seen in a mirror. A value is inside if on every side it is not below the bound, where on a
-    high side both are negative of what they are.
-    """
-
-    #: float64 (sides, places): bound of the box; +inf at a free place.
-    bound: Floats
-    #: int64 (places,): scaled weight missing when the group was last looked at; positive.
-    need: Longs
-    #: int64 (places,): weight inside of the log's events that the group was held against, if `is_whole`.
-    held: Longs
-    #: int32 (places,): slot of the subscription; -1 at a free place.
-    slot: Ints
-    #: float64 (groups, sides * GROUP): on each side the members' bounds, ascending, as last fitted,
-    sorted_bounds: Floats
-    #: uint8 (groups, sides * GROUP): and where among them each member's own is.
-    bound_ranks: Bytes
-    #: float64 (sides, groups): the cover, smallest of the bounds.
-    cover: Floats
-    #: float64 (sides, groups): the core, largest of the bounds; the core may be empty.
-    core: Floats
-    #: int64 (groups,): smallest need of the members, or less.
-    slack: Longs
-    #: int64 (groups,): the clock before which no member can mature.
-    due: Longs
-    #: int64 (groups,): halfway there. From here on it is checked along with others that are due.
-    ripe: Longs
-    #: int64 (groups,): events of the log that the members have been held against.
-    since: Longs
-    #: bool (groups,): no member came after the log began.
-    is_whole: Bools
-    #: int64 (groups,): what `grid_weight` gave for the cover when the group was last looked at.
-    base: Longs
-    #: int32 (4, groups): first and last grid cell of the cover, on the first and on the second axis.
-    cover_cells: Ints
-    #: float64 (2, GRID - 1): where grid cells begin, ascending; a cell holds its begin.
-    grid_edges: Floats
-    #: int64 (GRID, GRID): weight by cell of the first GRIDDED events of the log.
-    grid_weights: Longs
-    #: int64 (GRID + 1, GRID + 1): its sums from the origin.
-    grid_sums: Longs
-
-
-class LookRoom(NamedTuple):
-    """Room that looks work in."""
-
-    #: int32 (events,): events that matter, and those outside of some members on one side only, with the side.
-    events: Ints
-    singles: Ints
-    single_sides: Ints
-    #: float64 (axes, events): where the events of the batch are that matter, and their weights.
-    near_values: Floats
-    near_weights: Longs
-    #: float64 (sides,): of a group, its core; of a member, its bound.
-    core: Floats
-    bound: Floats
-    #: bool (GROUP,): which members hold an event.
-    is_inside: Bools
-    #: int64 (sides, GROUP + 1): weight that the first so many hold in the order of a bound, 0 between looks.
-    gains: Longs
-    #: int64 (GROUP,): weight that each member holds.
-    sums: Longs
 
 
 @lean_kernel
@@ -165,10 +97,44 @@ def set_due(boxes: BoxColumns, group: int, clock: int, missing: int) -> None:
 
 
 @lean_kernel
-def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints) -> int:
-    """List the groups in which some member may have matured; how many they are."""
+def least_missing(boxes: BoxColumns, slots: SlotColumns, group: int) -> int:
+    """What the nearest member of a group still needs, or less; with 0 or less it may have matured.
+
+    The weight in the grid cells that a member's own box meets is what the log brought it, or more. A cover is
+    much larger where members are few and far between. The group is whole.
+    """
+    edges, sums = boxes.grid_edges, boxes.grid_sums
+    least = LARGEST
+    for place in range(group * GROUP, (group + 1) * GROUP):
+        slot = boxes.slot[place]
+        if slot < 0 or not is_set(slots.is_there, slot):
+            continue
+        left = find_grid_cell(edges[0], boxes.bound[0, place])
+        right = find_grid_cell(edges[0], -boxes.bound[1, place]) + 1
+        bottom = find_grid_cell(edges[1], boxes.bound[2, place])
+        top = find_grid_cell(edges[1], -boxes.bound[3, place]) + 1
+        weight = sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom]
+        least = min(least, boxes.need[place] - (weight - boxes.held[place]))
+        if least <= 0:
+            break
+    return least
+
+
+@lean_kernel
+def find_due(
+    boxes: BoxColumns,
+    slots: SlotColumns,
+    log: LogColumns,
+    n_groups: int,
+    far_behind: int,
+    out_groups: Ints,
+) -> int:
+    """List the groups in which some member may have matured; how many they are.
+
+    With more than `far_behind` events to look at, members are checked one by one first.
+    """
     fill_grid(boxes, log)
-    clock = log.state[CLOCK]
+    clock, length = log.state[CLOCK], log.state[LENGTH]
     n_due = 0
     for first in range(0, n_groups, STRIDE):
         last = min(first + STRIDE, n_groups)
@@ -181,8 +147,11 @@ def find_due(boxes: BoxColumns, log: LogColumns, n_groups: int, out_groups: Ints
             if boxes.ripe[group] > clock:
                 continue
             weight = grid_weight(boxes, group) - boxes.base[group]
-            if weight < boxes.slack[group]:
-                set_due(boxes, group, clock, boxes.slack[group] - weight)
+            missing = boxes.slack[group] - weight
+            if missing <= 0 and boxes.is_whole[group] and length - boxes.since[group] > far_behind:
+                missing = least_missing(boxes, slots, group)
+            if missing > 0:
+                set_due(boxes, group, clock, missing)
             else:
                 out_groups[n_due] = group
                 n_due += 1
@@ -481,7 +450,7 @@ def walk_events(
             out.subscription[row] = slot
             out.reached[row] = np.uint64(goal - need) + np.uint64(weight)
             out.n_rows[0] += 1
-            if not slots.is_repeating[slot]:
+            if not is_set(slots.is_repeating, slot):
                 slots.place[slot] = SILENT
                 slots.tau[slot] = add_saturated(goal - need, weight)
                 boxes.slot[place] = -1
@@ -557,7 +526,7 @@ def look_at_groups(
             for member in range(GROUP):
                 place = group * GROUP + member
                 if sums[member] >= boxes.need[place] and is_member(boxes, slots, place):
-                    is_repeating = slots.is_repeating[boxes.slot[place]]
+                    is_repeating = is_set(slots.is_repeating, boxes.slot[place])
                     n_rows += length - since if is_repeating else 1
             if out.n_rows[0] + n_rows > out.step.shape[0]:
                 return index

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
@@ -26,10 +26,21 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
     find_cells,
     find_matured,
     fit_groups,
+    narrow_due,
     pack_members,
+    sum_cells,
     weigh_members,
 )
-from tocsin.indexes.thresholds.lazy_columns import GROUP, IN_CELLS, LARGEST, NOWHERE, SlotColumns, are_there
+from tocsin.indexes.thresholds.lazy_columns import (
+    ANYWHERE,
+    GROUP,
+    IN_CELLS,
+    LARGEST,
+    NOWHERE,
+    SlotColumns,
+    are_set,
+    leave_places,
+)
 from tocsin.indexes.thresholds.lazy_crossings_kernels import (
     PIECE,
     Crossings,
@@ -55,6 +66,9 @@ PIECE_BITS = 4
 LATE = 1 << 17
 #: Members whose crossings are looked for together.
 TOGETHER = 1 << 12
+#: Cells that are added up in the time that one look saves by it.
+CELLS_A_LOOK = 8
+NO_SUMS = np.empty(0, np.int64)
 #: So many places for each member, and they are given up.
 SPARSE = 8
 
@@ -132,15 +146,21 @@ class Cells:
         return self._due.item() if self.n_members else LARGEST
 
     def compact(self, slots: SlotColumns, clock: int) -> None:
-        """Give up free places; the cells stay. Cost: linear."""
+        """Give up free places; the cells stay. Cost: linear in all slots."""
         self._absorb()
-        count = pack_members(self.ranges, slots, self.n_groups, self._looks)
-        self.n_groups = -(-count // GROUP)
+        leave_places(slots, ANYWHERE)
+        # To list the slots first is several times as fast as to choose by a mask.
+        places = np.sort(slots.place[np.flatnonzero(slots.place >= IN_CELLS)])
+        self.n_groups = -(-len(places) // GROUP)
         ranges = _free_ranges(self.n_groups)
-        for name in ("begin", "end", "mark", "slot"):
-            getattr(ranges, name)[:count] = getattr(self.ranges, name)[:count]
+        pack_members(self.ranges, slots.place, places, ranges)
         self.ranges = ranges
         self._fit_groups(slots, clock)
+
+    def vacate(self, places: Ints) -> None:
+        """Give up those of these places that are in the cells: their slots come anew. Cost: linear."""
+        own = places[places >= IN_CELLS] - IN_CELLS
+        self.ranges.slot[own] = -1
 
     def count(self, events: Events, clock: int) -> None:
         """Count events, which bring the clock to here. If someone may have matured, `settle` must follow.
@@ -189,12 +209,17 @@ class Cells:
         if self._n_due == 0:
             return
         groups, self._n_due = self._due_groups[: self._n_due], 0
-        event_cells = self._late_cells[self._n_late - len(events.weights) : self._n_late]
-        self._absorb()
+        late = slice(0, self._n_late)
+        event_cells = self._late_cells[late][-len(events.weights) :]
+        n_due = narrow_due(
+            self.cells, self.ranges, clock, self._late_cells[late], self._late_weights[late], groups
+        )
+        self._n_late = 0
+        groups, cell_sums = groups[:n_due], self._cell_sums(n_due * GROUP)
         crossings = self._crossings
         wavelet: Wavelet | None = None
         first = 0
-        while first < len(groups):
+        while first < n_due:
             first, count = find_matured(
                 self.cells,
                 self.ranges,
@@ -202,6 +227,7 @@ class Cells:
                 clock,
                 groups,
                 first,
+                cell_sums,
                 self._looks,
                 crossings.place,
                 crossings.total,
@@ -221,11 +247,10 @@ class Cells:
         report: Report,
     ) -> None:
         """Report the first of the crossings, each at the event that brought it there."""
-        n_repeating = prepare_crossings(self.ranges, slots, wavelet, self._crossings, count)
-        self.n_members -= count - n_repeating
+        prepare_crossings(self.ranges, slots, wavelet, self._crossings, count)
         while count:
             report.reserve(count)
-            count = report_crossings(
+            count, n_ended = report_crossings(
                 self.ranges,
                 slots,
                 events.weights,
@@ -236,12 +261,23 @@ class Cells:
                 count,
                 report.rows,
             )
+            self.n_members -= n_ended
+
+    def _cell_sums(self, n_looks: int) -> Longs:
+        """The weight before each cell, if so many looks make it worth to add up all; else nothing."""
+        n_cells = self.cells.weights.size
+        if n_looks * CELLS_A_LOOK < n_cells:
+            return NO_SUMS
+        sums = np.empty(n_cells, np.int64)
+        sum_cells(self.cells, sums)
+        return sums
 
     def missing(self, places: Ints) -> Longs:
         """What these members still need. Cost: linear in their number."""
         self._absorb()
         weights = np.empty(len(places), np.int64)
-        weigh_members(self.cells, self.ranges.begin[places], self.ranges.end[places], weights)
+        begins, ends = self.ranges.begin[places], self.ranges.end[places]
+        weigh_members(self.cells, self._cell_sums(len(places)), begins, ends, weights)
         return (self.ranges.mark[places] - weights.astype(np.uint64)).astype(np.int64)
 
     def members(self, slots: SlotColumns) -> Members:
@@ -263,7 +299,8 @@ class Cells:
         self._absorb()
         cells, ranges = self.cells, self.ranges
         edges, places = cells.edges[: self._n_edges], self._places(slots)
-        assert len(places) == self.n_members == np.count_nonzero(slots.place >= IN_CELLS)
+        assert len(places) == self.n_members
+        assert (slots.place[ranges.slot[places]] == places + IN_CELLS).all()
         assert (edges[1:] > edges[:-1]).all()
         assert cells.bucket_edges[-1] == (0 if cells.tick_scale[0] else len(edges))
         assert (ranges.begin[places] < ranges.end[places]).all()
@@ -285,7 +322,8 @@ class Cells:
 
     def _fit_groups(self, slots: SlotColumns, clock: int) -> None:
         """Make all groups what their members say. Cost: linear."""
-        fit_groups(self.cells, self.ranges, slots, clock, self.n_groups, self._looks)
+        cell_sums = self._cell_sums(self.n_members)
+        fit_groups(self.cells, self.ranges, slots, clock, self.n_groups, cell_sums, self._looks)
         self._due_groups = np.empty(self.n_groups, np.int32)
         self._n_due = 0
         self._due[0] = self.ranges.due.min(initial=LARGEST)
@@ -296,11 +334,10 @@ class Cells:
         self._n_late = 0
 
     def _places(self, slots: SlotColumns) -> Ints:
-        """Where members are: at the places that their slots know."""
+        """Where members are."""
         places: Ints = np.flatnonzero(self.ranges.slot >= 0).astype(np.int32)
         own_slots = self.ranges.slot[places]
-        is_there: Bools = are_there(slots, own_slots) & (slots.place[own_slots] == places + IN_CELLS)
-        return places[is_there]
+        return places[are_set(slots.is_there, own_slots)]
 
 
 def _far_apart() -> np.errstate:
@@ -412,7 +449,7 @@ def _per_unit(count: int, half_length: float) -> float:
 
 def _crossings(count: int) -> Crossings:
     """Room for so many members."""
-    ints, longs = (np.empty((columns, count), dtype) for columns, dtype in ((7, np.int32), (5, np.int64)))
+    ints, longs = (np.empty((columns, count), dtype) for columns, dtype in ((8, np.int32), (5, np.int64)))
     return Crossings(
         place=ints[0],
         slot=ints[1],
@@ -422,9 +459,10 @@ def _crossings(count: int) -> Crossings:
         spent=longs[1],
         need=longs[2],
         reached=longs[3],
-        level_begin=ints[4],
-        level_end=ints[5],
-        event=ints[6],
+        search=ints[4],
+        level_begin=ints[5],
+        level_end=ints[6],
+        event=ints[7],
         rest=longs[4],
     )
 

@@ -85,14 +85,18 @@ def search_edges(edges: Floats, begin: int, value: float) -> int:
 @lean_kernel
 def find_ticks(cells: CellColumns, values: Floats, out_cells: Ints) -> None:
     """As `find_cells`, where edges lie at ticks."""
-    per_unit, first = cells.tick_scale[0], cells.tick_scale[1]
+    per_unit, first = cells.tick_scale[0], 2.0 - 2.0 * cells.tick_scale[1]
     last = float(cells.edges.shape[0] - AHEAD)
+    # All in doubles, and each choice by itself: so it is done for several values at a time.
     for index in range(values.shape[0]):
         value = values[index]
         number = np.rint(value * per_unit)
         tick = number / per_unit
-        cell = 2.0 * (number - first) + 2.0 + (value > tick) - (value < tick)
-        out_cells[index] = np.int32(min(max(cell, 1.0), last))
+        cell = 2.0 * number + first
+        cell += 1.0 if value > tick else 0.0
+        cell -= 1.0 if value < tick else 0.0
+        cell = cell if cell > 1.0 else 1.0
+        out_cells[index] = np.int32(cell if cell < last else last)
 
 
 @lean_kernel
@@ -172,8 +176,26 @@ def weigh_cells(weights: Longs, cell: int) -> int:
 
 
 @lean_kernel
-def weigh_ranges(cells: CellColumns, begins: Ints, ends: Ints, out_weights: Longs) -> None:
-    """Weight counted from each begin to each end. Call `sum_blocks` first."""
+def sum_cells(cells: CellColumns, out_sums: Longs) -> None:
+    """The weight before each cell. Pays where many ask."""
+    weights = cells.weights
+    total, cell = 0, 0
+    for block in range(weights.shape[0]):
+        for index in range(EVEN):
+            out_sums[cell] = total
+            total += weights[block, 0, index]
+            out_sums[cell + 1] = total
+            total += weights[block, 1, index]
+            cell += 2
+
+
+@lean_kernel
+def weigh_ranges(cells: CellColumns, cell_sums: Longs, begins: Ints, ends: Ints, out_weights: Longs) -> None:
+    """Weight counted from each begin to each end. Call `sum_blocks` first, or `sum_cells` to have sums."""
+    if cell_sums.shape[0]:
+        for index in range(begins.shape[0]):
+            out_weights[index] = cell_sums[np.uint32(ends[index])] - cell_sums[np.uint32(begins[index])]
+        return
     weights, sums = cells.weights, cells.block_sums
     for index in range(begins.shape[0]):
         begin, end = int(np.int64(begins[index])), int(np.int64(ends[index]))
@@ -225,6 +247,7 @@ def look_at_group(
     slots: SlotColumns,
     clock: int,
     group: int,
+    cell_sums: Longs,
     looks: Looks,
     n_found: int,
     out_places: Ints,
@@ -233,28 +256,19 @@ def look_at_group(
     """List the members that have reached their mark, and work out when to look at the others again."""
     members, begins, ends, held = looks
     first, last = group * GROUP, (group + 1) * GROUP
-    own_slots, marks, is_there, places = ranges.slot[first:last], ranges.mark, slots.is_there, slots.place
-    n_members = list_members(own_slots, is_there, first, members)
+    marks = ranges.mark
+    n_members = list_members(ranges.slot[first:last], slots.is_there, first, members)
     for index in range(n_members):
         begins[index], ends[index] = ranges.begin[members[index]], ranges.end[members[index]]
-    weigh_ranges(cells, begins[:n_members], ends[:n_members], held)
+    weigh_ranges(cells, cell_sums, begins[:n_members], ends[:n_members], held)
     slack = LARGEST
     for index in range(n_members):
-        place = members[index]
-        mark, weight = marks[place], np.uint64(held[index])
-        missing = int(np.int64(mark - weight)) if mark > weight else 0
-        if missing >= slack:
-            continue
-        slot = own_slots[place - first]
-        # Who was terminated and then came anew is elsewhere; it is enough to know of those who matter.
-        if places[slot] != IN_CELLS + place:
-            own_slots[place - first] = -1
-        elif missing > 0:
-            slack = missing
-        else:
-            out_places[n_found] = place
-            out_held[n_found] = held[index]
-            n_found += 1
+        place, weight = members[index], held[index]
+        mark = marks[place]
+        is_matured = mark <= np.uint64(weight)
+        out_places[n_found], out_held[n_found] = place, weight
+        n_found += is_matured
+        slack = min(slack, LARGEST if is_matured else int(np.int64(mark - np.uint64(weight))))
     rest_group(cells, ranges, clock, group, slack)
     return n_found
 
@@ -359,6 +373,32 @@ def first_due(ranges: RangeColumns) -> int:
 
 
 @lean_kernel
+def narrow_due(
+    cells: CellColumns,
+    ranges: RangeColumns,
+    clock: int,
+    event_cells: Ints,
+    event_weights: Longs,
+    groups: Ints,
+) -> int:
+    """Absorb events; then move those of these groups to the front in which some member may have matured,
+    as far as covers tell. How many they are.
+    """
+    absorb_events(cells, event_cells, event_weights)
+    sum_blocks(cells)
+    n_due = 0
+    for index in range(groups.shape[0]):
+        group = int(np.int64(groups[index]))
+        slack = ranges.slack[group] - (weigh_cover(cells, ranges, group) - ranges.base[group])
+        if slack > 0:
+            rest_group(cells, ranges, clock, group, slack)
+        else:
+            groups[n_due] = group
+            n_due += 1
+    return n_due
+
+
+@lean_kernel
 def find_matured(
     cells: CellColumns,
     ranges: RangeColumns,
@@ -366,6 +406,7 @@ def find_matured(
     clock: int,
     groups: Ints,
     first: int,
+    cell_sums: Longs,
     looks: Looks,
     out_places: Ints,
     out_held: Longs,
@@ -375,23 +416,25 @@ def find_matured(
     How many groups are through when there is no room for more, and how many members that gave. All events
     have been absorbed.
     """
-    if first == 0:
-        sum_blocks(cells)
     n_found = 0
     while first < groups.shape[0] and n_found + GROUP <= out_places.shape[0]:
         group = int(np.int64(groups[first]))
         first += 1
-        slack = ranges.slack[group] - (weigh_cover(cells, ranges, group) - ranges.base[group])
-        if slack > 0:
-            rest_group(cells, ranges, clock, group, slack)
-        else:
-            n_found = look_at_group(cells, ranges, slots, clock, group, looks, n_found, out_places, out_held)
+        n_found = look_at_group(
+            cells, ranges, slots, clock, group, cell_sums, looks, n_found, out_places, out_held
+        )
     return first, n_found
 
 
 @lean_kernel
 def fit_groups(
-    cells: CellColumns, ranges: RangeColumns, slots: SlotColumns, clock: int, n_groups: int, looks: Looks
+    cells: CellColumns,
+    ranges: RangeColumns,
+    slots: SlotColumns,
+    clock: int,
+    n_groups: int,
+    cell_sums: Longs,
+    looks: Looks,
 ) -> None:
     """Make all groups what their members say. No mark may have been reached."""
     sum_blocks(cells)
@@ -407,31 +450,22 @@ def fit_groups(
             ranges.cover_end[group] = ((end - 1) >> BLOCK_BITS) + 1
             ranges.stretch_begin[group] = begin >> bits
             ranges.stretch_end[group] = ((end - 1) >> bits) + 1
-        look_at_group(cells, ranges, slots, clock, group, looks, 0, looks.place, looks.held)
+        look_at_group(cells, ranges, slots, clock, group, cell_sums, looks, 0, looks.place, looks.held)
 
 
 @lean_kernel
-def pack_members(ranges: RangeColumns, slots: SlotColumns, n_groups: int, looks: Looks) -> int:
-    """Move all members that are still there to the first places, in order; how many they are."""
-    places, members = slots.place, looks.place
-    count = 0
-    for group in range(n_groups):
-        first = group * GROUP
-        n_members = list_members(ranges.slot[first : first + GROUP], slots.is_there, first, members)
-        for index in range(n_members):
-            place = members[index]
-            slot = ranges.slot[place]
-            # Who was terminated and then came anew is elsewhere.
-            if places[slot] == IN_CELLS + place:
-                ranges.begin[count], ranges.end[count] = ranges.begin[place], ranges.end[place]
-                ranges.mark[count], ranges.slot[count] = ranges.mark[place], slot
-                places[slot] = IN_CELLS + count
-                count += 1
-    return count
+def pack_members(ranges: RangeColumns, slot_places: Ints, places: Ints, out: RangeColumns) -> None:
+    """Move the members at these places, which their slots know, to the first places of `out`."""
+    for index in range(places.shape[0]):
+        place = np.uint32(places[index]) - np.uint32(IN_CELLS)
+        slot = ranges.slot[place]
+        out.begin[index], out.end[index] = ranges.begin[place], ranges.end[place]
+        out.mark[index], out.slot[index] = ranges.mark[place], slot
+        slot_places[slot] = IN_CELLS + index
 
 
 @lean_kernel
-def weigh_members(cells: CellColumns, begins: Ints, ends: Ints, out_weights: Longs) -> None:
+def weigh_members(cells: CellColumns, cell_sums: Longs, begins: Ints, ends: Ints, out_weights: Longs) -> None:
     """Weight counted from each begin to each end."""
     sum_blocks(cells)
-    weigh_ranges(cells, begins, ends, out_weights)
+    weigh_ranges(cells, cell_sums, begins, ends, out_weights)

@@ -25,8 +25,10 @@ SILENT = -2
 NEVER = -3
 #: … of one that waits to be given a place.
 WAITING = -4
-#: Places from here on are in the cells, smaller ones in the boxes.
+#: Places from here on are in the cells, smaller ones in the boxes,
 IN_CELLS = 0x40000000
+#: and all of them are below this.
+ANYWHERE = 0x7FFFFFFF
 
 #: Entries of `LogColumns.state`: events in the log,
 LENGTH = 0
@@ -51,12 +53,13 @@ class SlotColumns(NamedTuple):
     #: uint8 (slots / 8,): a bit each, whether it holds a subscription. So few bytes stay in the cache.
     is_there: Bytes
     #: int32 (slots,): where it is counted: a place in the boxes or the cells, or a negative code. Who is
-    #: terminated leaves its place later, see `forget_gone`: to go there at once costs more.
+    #: terminated leaves its place later: to go there at once costs more. One in the boxes is forgotten when
+    #: members are counted; one in the cells when its slot is taken again, or the cells are built or packed.
     place: Ints
     #: int64 (slots,): scaled weight to reach.
     tau: Longs
-    #: bool (slots,): start again from 0 after maturing.
-    is_repeating: Bools
+    #: uint8 (slots / 8,): a bit each, whether it starts again from 0 after maturing.
+    is_repeating: Bytes
 
 
 class LogColumns(NamedTuple):
@@ -94,14 +97,14 @@ def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> 
 @lean_kernel
 def are_plain(values: Floats, weights: Longs, room: int) -> bool:
     """Whether all these events count, and weigh no more than `room` together."""
-    is_plain = True
-    largest = 1
+    # Smallest, largest and counts, not conditions: those are found for several events at a time.
+    smallest, largest = 1, 1
     for event in range(weights.shape[0]):
-        is_plain &= weights[event] > 0
-        largest = max(largest, weights[event])
+        smallest, largest = min(smallest, weights[event]), max(largest, weights[event])
+    n_nulls = 0
     for place in range(values.shape[0]):
-        is_plain &= values[place] == values[place]
-    return bool(is_plain and largest <= room // max(weights.shape[0], 1))
+        n_nulls += values[place] != values[place]
+    return bool(n_nulls == 0 and smallest > 0 and largest <= room // max(weights.shape[0], 1))
 
 
 @lean_kernel
@@ -174,39 +177,67 @@ def is_set(bits: Bytes, slot: int) -> bool:
     return bool((bits[slot >> 3] >> (slot & 7)) & 1)
 
 
-def are_there(columns: SlotColumns, slots: Ints) -> Bools:
-    """Whether these slots hold subscriptions."""
-    bits: Bools = (columns.is_there[slots >> 3] >> (slots & 7)) & 1 != 0
-    return bits
+def are_set(bits: Bytes, slots: Ints) -> Bools:
+    """Whether the bits of these slots are set."""
+    found: Bools = (bits[slots >> 3] >> (slots & 7)) & 1 != 0
+    return found
 
 
 @lean_kernel
-def enter_slots(is_there: Bytes, slots: Ints) -> None:
+def set_bits(bits: Bytes, slots: Ints) -> None:
     """Set the bits of these slots."""
-    for slot in slots:
-        is_there[slot >> 3] |= np.uint8(1 << (slot & 7))
+    for index in range(slots.shape[0]):
+        # Unsigned: else each index is held against 0.
+        slot = np.uint32(slots[index])
+        bits[slot >> np.uint32(3)] |= np.uint8(1 << (slot & np.uint32(7)))
 
 
 @lean_kernel
-def leave_slots(is_there: Bytes, slots: Ints) -> int:
+def clear_bits(bits: Bytes, slots: Ints) -> int:
     """Clear the bits of these slots; how many of them were set."""
-    n_left = 0
-    for slot in slots:
-        byte, bit = is_there[slot >> 3], np.uint8(1 << (slot & 7))
-        n_left += (byte & bit) != 0
-        is_there[slot >> 3] = byte & ~bit
-    return n_left
+    n_set = 0
+    for index in range(slots.shape[0]):
+        slot = np.uint32(slots[index])
+        place, bit = slot >> np.uint32(3), np.uint8(1 << (slot & np.uint32(7)))
+        byte = bits[place]
+        n_set += (byte & bit) != 0
+        bits[place] = byte & ~bit
+    return n_set
 
 
 @lean_kernel
-def forget_gone(is_there: Bytes, places: Ints) -> tuple[int, int]:
-    """Let empty slots be nowhere; how many others are in the boxes, and how many in the cells."""
+def forget_gone(is_there: Bytes, places: Ints, limit: int) -> tuple[int, int]:
+    """Let empty slots with a place below `limit` be nowhere; how many others are in the boxes and the cells.
+
+    `is_there` is 0 or 1 a slot, not a bit: then this is done for many slots at a time.
+    """
     n_places, n_cells = 0, 0
     for slot in range(places.shape[0]):
-        # Without a branch, which would be guessed wrong as often as not: all bits of one, or NOWHERE's.
-        is_gone = np.int32(1) - np.int32((is_there[slot >> 3] >> (slot & 7)) & 1)
-        place = places[slot] | -is_gone
-        places[slot] = place
-        n_places += int(place >= 0)
-        n_cells += int(place >= IN_CELLS)
+        # All bits of one that is gone are set: NOWHERE.
+        is_gone = np.int32(is_there[slot]) - np.int32(1)
+        place = places[slot]
+        places[slot] = place | (is_gone if place < limit else np.int32(0))
+        n_places += int((place | is_gone) >= 0)
+        n_cells += int((place | is_gone) >= IN_CELLS)
     return n_places - n_cells, n_cells
+
+
+def leave_places(columns: SlotColumns, limit: int) -> tuple[int, int]:
+    """Let empty slots leave their places below `limit`; how many others are in the boxes and the cells.
+
+    Cost: linear in all slots, less than a nanosecond each.
+    """
+    places = columns.place
+    is_there = np.unpackbits(columns.is_there, count=len(places), bitorder="little")
+    return forget_gone(is_there, places, limit)
+
+
+@lean_kernel
+def forget_silent(places: Ints, slots: Ints) -> int:
+    """Let those of these slots be nowhere that have matured for good; how many they are."""
+    n_silent = 0
+    for slot in slots:
+        if places[slot] == SILENT:
+            places[slot] = NOWHERE
+            n_silent += 1
+    return n_silent

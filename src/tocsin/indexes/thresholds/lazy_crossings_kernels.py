@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.thresholds.lazy_cells_columns import RangeColumns, add_saturated, set_due
-from tocsin.indexes.thresholds.lazy_columns import GROUP, SILENT, SlotColumns
+from tocsin.indexes.thresholds.lazy_columns import GROUP, SILENT, SlotColumns, is_set
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
 #: Events in a row that are compared with a cell without a branch.
@@ -31,12 +31,14 @@ class Crossings(NamedTuple):
     #: int64 (members,): weight missing when `spent` was, and weight there.
     need: Longs
     reached: Longs
-    #: int32 (members,): as `begin` and `end`, on the level that the search has come to.
+    #: int32 (members,): which search is theirs. Neighbours who hold and need the same share one.
+    search: Ints
+    #: int32 (searches,): as `begin` and `end`, on the level that the search has come to.
     level_begin: Ints
     level_end: Ints
-    #: int32 (members,): the event at which the need is met, as far as its bits are known,
+    #: int32 (searches,): the event at which the need is met, as far as its bits are known,
     event: Ints
-    #: int64 (members,): and how much of the need is left for it and those after it.
+    #: int64 (searches,): and how much of the need is left for it and those after it.
     rest: Longs
 
 
@@ -111,20 +113,18 @@ def count_below(wavelet: Wavelet, cell: int) -> int:
 @lean_kernel
 def prepare_crossings(
     ranges: RangeColumns, slots: SlotColumns, wavelet: Wavelet, crossings: Crossings, n_crossings: int
-) -> int:
-    """Work out what the first members hold of the batch, and needed before it; how many are repeating.
+) -> None:
+    """Work out what the first members hold of the batch, and needed before it.
 
     Their `total` comes as all that they hold, and becomes what they hold of the batch.
     """
     places, own_slots, totals = crossings.place, crossings.slot, crossings.total
     event_weights = wavelet.weights
-    n_repeating = 0
     # Simple loops: each keeps many loads from all over the memory under way.
     for index in range(n_crossings):
         own_slots[index] = ranges.slot[places[index]]
     for index in range(n_crossings):
         crossings.reached[index] = max(slots.tau[own_slots[index]], 1)
-        n_repeating += slots.is_repeating[own_slots[index]]
     for index in range(n_crossings):
         crossings.begin[index] = count_below(wavelet, ranges.begin[places[index]])
         crossings.end[index] = count_below(wavelet, ranges.end[places[index]])
@@ -137,25 +137,39 @@ def prepare_crossings(
         crossings.reached[index] -= need
         # Should the member go on, it is from the weight that it holds now.
         ranges.mark[place] = np.uint64(held)
-    return n_repeating
+
+
+@lean_kernel
+def begin_searches(crossings: Crossings, n_crossings: int) -> int:
+    """Give each of the first members a search, at the first level; how many searches that makes."""
+    begins, ends, rests = crossings.level_begin, crossings.level_end, crossings.rest
+    n_searches = 0
+    last_begin, last_end, last_rest = np.int32(-1), np.int32(-1), np.int64(-1)
+    for index in range(n_crossings):
+        begin, end = crossings.begin[index], crossings.end[index]
+        rest = crossings.spent[index] + crossings.need[index]
+        n_searches += (begin != last_begin) | (end != last_end) | (rest != last_rest)
+        begins[n_searches - 1], ends[n_searches - 1], rests[n_searches - 1] = begin, end, rest
+        crossings.search[index] = n_searches - 1
+        last_begin, last_end, last_rest = begin, end, rest
+    crossings.event[:n_searches] = 0
+    return n_searches
 
 
 @lean_kernel
 def find_crossings(wavelet: Wavelet, crossings: Crossings, n_crossings: int) -> None:
     """Find the earliest event of the batch at which each of the first members' need is met.
 
-    All members go down the levels together: a level's rows stay in the cache, and nobody waits.
+    All go down the levels together: a level's rows stay in the cache, and nobody waits.
     """
     n_levels, n_events = wavelet.zeros.shape[0], wavelet.weights.shape[0] - 1
     begins, ends, events = crossings.level_begin, crossings.level_end, crossings.event
     rests = crossings.rest
-    for index in range(n_crossings):
-        begins[index], ends[index] = crossings.begin[index], crossings.end[index]
-        events[index], rests[index] = 0, crossings.spent[index] + crossings.need[index]
+    n_searches = begin_searches(crossings, n_crossings)
     for level in range(n_levels):
         zeros, zero_weights = wavelet.zeros[level], wavelet.zero_weights[level]
         n_zeros = zeros[n_events]
-        for index in range(n_crossings):
+        for index in range(n_searches):
             begin, end = np.uint32(begins[index]), np.uint32(ends[index])
             zeros_begin, zeros_end = zeros[begin], zeros[end]
             weight, rest = zero_weights[end] - zero_weights[begin], rests[index]
@@ -177,28 +191,30 @@ def report_crossings(
     crossings: Crossings,
     n_crossings: int,
     out: Maturities,
-) -> int:
-    """Report the first members once each; those that mature again go first, and how many they are.
+) -> tuple[int, int]:
+    """Report the first members once each. Those that mature again go first.
 
-    `out` has room for all of them.
+    How many these are, and how many have matured for good. `out` has room for all of them.
     """
     find_crossings(wavelet, crossings, n_crossings)
-    row, n_again = out.n_rows[0], 0
+    row, n_again, n_ended = out.n_rows[0], 0, 0
     for index in range(n_crossings):
-        place, slot, event = crossings.place[index], crossings.slot[index], crossings.event[index]
+        place, slot, search = crossings.place[index], crossings.slot[index], crossings.search[index]
+        event, rest = crossings.event[search], crossings.rest[search]
         weight, need = weights[event], crossings.need[index]
         # Of what it needs, all but the rest came before this event.
-        reached = crossings.reached[index] + need - crossings.rest[index]
+        reached = crossings.reached[index] + need - rest
         out.step[row] = steps[event]
         out.subscription[row] = slot
         out.reached[row] = np.uint64(reached) + np.uint64(weight)
         row += 1
-        if not slots.is_repeating[slot]:
+        if not is_set(slots.is_repeating, slot):
             slots.place[slot] = SILENT
             slots.tau[slot] = add_saturated(reached, weight)
             ranges.slot[place] = -1
+            n_ended += 1
             continue
-        spent = crossings.spent[index] + need - crossings.rest[index] + weight
+        spent = crossings.spent[index] + need - rest + weight
         need, total = max(slots.tau[slot], 1), crossings.total[index]
         if need <= total - spent:
             crossings.place[n_again], crossings.slot[n_again] = place, slot
@@ -213,4 +229,4 @@ def report_crossings(
             ranges.slack[group] = min(ranges.slack[group], need)
             set_due(ranges, group, clock, ranges.slack[group])
     out.n_rows[0] = row
-    return n_again
+    return n_again, n_ended

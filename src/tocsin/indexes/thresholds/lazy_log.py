@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Longs
-from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.thresholds.lazy_columns import (
     BATCH,
     BLOCK,
@@ -114,6 +113,13 @@ def _sums(weights: Longs) -> Longs:
     return sums
 
 
+def _longer(column: np.ndarray, n_rows: int, room: int) -> np.ndarray:
+    """The first rows of a column, with room for more, which is not touched until it is needed."""
+    longer = np.empty(room, column.dtype)
+    longer[:n_rows] = column[:n_rows]
+    return longer
+
+
 class Report:
     """Rows of maturities, as kernels write them."""
 
@@ -128,9 +134,15 @@ class Report:
     def reserve(self, count: int) -> None:
         """Make room for `count` rows more."""
         rows = self.rows
-        room = int(rows.n_rows[0]) + count
+        n_rows = int(rows.n_rows[0])
+        if n_rows + count <= len(rows.step):
+            return
+        room = max(n_rows + count, 2 * len(rows.step))
         self.rows = Maturities(
-            grown(rows.step, room), grown(rows.subscription, room), grown(rows.reached, room), rows.n_rows
+            _longer(rows.step, n_rows, room),
+            _longer(rows.subscription, n_rows, room),
+            _longer(rows.reached, n_rows, room),
+            rows.n_rows,
         )
 
     def fill(self, run: Callable[[int, Maturities], int], end: int) -> None:

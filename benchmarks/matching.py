@@ -129,6 +129,8 @@ class Workload:
     tops: tuple[int | None, ...] = (None, 1, 5)
     #: rivals that it would take too long to build for it
     without: tuple[str, ...] = ()
+    #: events that are matched together
+    batch: int = BATCH
 
 
 @dataclass
@@ -188,6 +190,11 @@ def _plan(quick: bool) -> dict[str, Callable[[str], Workload]]:
         ),
         "boxes, narrow": partial(_boxes, 0.02),
         "boxes, wide": partial(_boxes, 0.2),
+        **{
+            f"boxes, {name}, batches of {batch}": partial(_boxes, width, batch=batch)
+            for batch in (1, 10, 100)
+            for name, width in (("narrow", 0.02), ("wide", 0.2))
+        },
     }
 
 
@@ -196,8 +203,8 @@ def _planted(knobs: Knobs, name: str, without: tuple[str, ...] = ()) -> Workload
     return Workload(name, workload.subscriptions, workload.events(BATCH), without=without)
 
 
-def _boxes(width: float, name: str) -> Workload:
-    return Workload(name, boxes(100_000, 10, width), points(BATCH, 10), (None,))
+def _boxes(width: float, name: str, batch: int = BATCH) -> Workload:
+    return Workload(name, boxes(100_000, 10, width), points(BATCH, 10), (None,), batch=batch)
 
 
 def _measure(workload: Workload, repeats: int, rivals: Sequence[str]) -> list[Measure]:
@@ -223,9 +230,14 @@ def _measure(workload: Workload, repeats: int, rivals: Sequence[str]) -> list[Me
         expected: dict[int | None, ChangeSet] = {}
         for one in measures:
             events = _first(workload.events, RIVALS[one.rival].events)
+            batches = [
+                _cut(events, begin, begin + workload.batch)
+                for begin in range(0, events.n_events, workload.batch)
+            ]
             start = time.process_time()
-            found = built[one.rival].apply(events, one.top, ids)
+            told = [built[one.rival].apply(batch, one.top, ids) for batch in batches]
             one.us.append(1e6 * (time.process_time() - start) / events.n_events)
+            found = _joined(told, workload.batch)
             one.matches = len(found.step) / events.n_events
             _compare(expected.setdefault(one.top, found), found, events.n_events)
     return measures
@@ -238,15 +250,29 @@ def _compare(expected: ChangeSet, found: ChangeSet, n_events: int) -> None:
     assert np.allclose(expected.score[:end], found.score)
 
 
+def _joined(told: list[ChangeSet], batch: int) -> ChangeSet:
+    """What was told of batches, as if they had been one."""
+    if len(told) == 1:
+        return told[0]
+    steps = [one.step + number * batch for number, one in enumerate(told)]
+    matches = np.concatenate([one.subscription for one in told])
+    return changes_of(np.concatenate(steps), matches, np.concatenate([one.score for one in told]), None)
+
+
 def _first(events: Events, count: int) -> Events:
     """The first events of a batch."""
-    count = min(count, events.n_events)
-    end = events.offsets[count]
+    return _cut(events, 0, count)
+
+
+def _cut(events: Events, begin: int, end: int) -> Events:
+    """The events from `begin` to `end`."""
+    end = min(end, events.n_events)
+    entries = slice(events.offsets[begin], events.offsets[end])
     columns = {
-        name: getattr(events, name)[:end]
+        name: getattr(events, name)[entries]
         for name in ("attribute", "kind", "low", "high", "text_start", "text_length", "weight")
     }
-    return events._replace(offsets=events.offsets[: count + 1], **columns)
+    return events._replace(offsets=events.offsets[begin : end + 1] - events.offsets[begin], **columns)
 
 
 def _ids(count: int) -> IdOrder:
@@ -264,7 +290,7 @@ def _warm_up() -> None:
 
 def _table(measures: list[Measure]) -> Table:
     own = next((one for one in measures if one.rival == OWN), measures[0])
-    table = Table(title=f"{own.workload}: {own.subscriptions:,} subscriptions, batches of {BATCH:,}")
+    table = Table(title=f"{own.workload}: {own.subscriptions:,} subscriptions")
     columns = (
         "rival",
         "top",

@@ -232,6 +232,67 @@ def test_few_heaps_and_few_visits_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
         assert same(index.apply(events, top, ids), scan.apply(events, top, ids))
 
 
+def test_events_one_by_one_and_in_strides() -> None:
+    """A few events at a time are matched where the last few were, and need not lie side by side."""
+    count = 300 if INTERPRETED else 20_000
+    workload = planted(Knobs(count, dimensions=30, profiles=5, match_probability=0.05))
+    index = AccessIndex(capacity=2, tail=50)
+    scan = MatchScan(capacity=2)
+    for slots in np.split(np.arange(count, dtype=np.int32), [count - 30]):
+        index.register(slots, workload.subscriptions.take(slots))
+        scan.register(slots, workload.subscriptions.take(slots))
+    ids, events = names_of(count), workload.events(12)
+    for size in (1, 3, 1, 12, 2):
+        for begin in range(0, 12, size):
+            some = cut(events, begin, begin + size)
+            wide = some._replace(low=np.repeat(some.low, 2)[::2], attribute=np.repeat(some.attribute, 3)[::3])
+            for top in (None, 1, 40):
+                expected = scan.apply(some, top, ids)
+                assert same(index.apply(some, top, ids), expected)
+                assert same(index.apply(wide, top, ids), expected)
+
+
+def cut(events: Events, begin: int, end: int) -> Events:
+    """The events from `begin` to `end`."""
+    entries = slice(*events.offsets[[begin, min(end, events.n_events)]])
+    columns = {
+        name: getattr(events, name)[entries]
+        for name in ("attribute", "kind", "low", "high", "text_start", "text_length", "weight")
+    }
+    return events._replace(offsets=events.offsets[begin : end + 1] - events.offsets[begin], **columns)
+
+
+def test_many_matches_come_by_slot() -> None:
+    """More than are sorted by insertion, in slots side by side and far apart, from one part and from two."""
+    count = 400 if INTERPRETED else 5000
+    random = np.random.default_rng(5)
+    given = boxes(count, 3, 0.9, ranges=2)
+    for slots in (np.arange(count), np.sort(random.choice(40 * count, count, replace=False))):
+        index, scan = AccessIndex(capacity=2, tail=20), MatchScan(capacity=2)
+        order = random.permutation(count)
+        for rows in (order[: count // 8], order[count // 8 :], order[:0]):
+            index.register(slots[rows].astype(np.int32), given.take(rows))
+            scan.register(slots[rows].astype(np.int32), given.take(rows))
+        ids, events = names_of(40 * count), points(4, 3)
+        found = index.apply(events, None, ids)
+        assert len(found.step) > 4 * 48
+        assert same(found, scan.apply(events, None, ids))
+    index.check_invariants()
+
+
+def test_a_tail_on_its_own_comes_by_slot() -> None:
+    """Also where slots of the tail were given back, and whoever had them has no name any more."""
+    index, always = AccessIndex(capacity=2, tail=8), boxes(1, 1, 1.0, ranges=1)
+    for slot in (3, 9, 1):
+        index.register(slots_of([slot]), always)
+    index.terminate(slots_of([9]))
+    ids, events = names_of(4), points(2, 1)
+    assert index.apply(events, None, ids).subscription.tolist() == [1, 3, 1, 3]
+    index.register(slots_of([2]), always)
+    assert index.apply(events, None, ids).subscription.tolist() == [1, 2, 3, 1, 2, 3]
+    assert sorted(index.apply(events, 9, ids).subscription.tolist()) == [1, 1, 2, 2, 3, 3]
+
+
 def test_each_kernel_has_one_signature() -> None:
     for module in (access_kernels, access_build_kernels, access_layout_kernels, access_report_kernels):
         for kernel in vars(module).values():

@@ -13,19 +13,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, ChangeSet, Ints
-from tocsin.indexes.matching.access_kernels import DONE, FULL, match_events
-from tocsin.indexes.matching.access_layout_kernels import BLOCK
+from tocsin.indexes.matching.access_kernels import DONE, FULL, MISSING, match_events
 from tocsin.indexes.matching.access_parts import Part, build_parts
-from tocsin.indexes.matching.access_report_kernels import offer_matches, report_heaps
+from tocsin.indexes.matching.access_report_kernels import Desk, offer_matches, report_heaps
 from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, joined, parameters_of
-from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.orders import empty_desk, told
+from tocsin.indexes.matching.events import Events, settled
+from tocsin.indexes.matching.orders import empty_desk, told, told_in_order
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.store import restored_arrays, saved_arrays
 from tocsin.indexes.shared.columns import Slots, grown
+from tocsin.indexes.shared.direct import compiled, unwarned
 
 #: Conjunctions that are scanned rather than indexed, at most.
 TAIL = 1 << 9
@@ -34,7 +34,7 @@ GROWTH = 2
 #: Heap places, for the best matches of events that are looked at together.
 HEAP_PLACES = 1 << 20
 #: Visits that are listed together: the more, the less often a block is read from memory.
-VISITS = 1 << 17
+VISITS = 1 << 16
 
 #: Where a subscription is: nowhere, in the tail, or in the part of this number less one.
 NOWHERE = -1
@@ -60,9 +60,9 @@ class AccessIndex:
         self._home = np.full(capacity, NOWHERE, np.int16)
         self._place: Ints = np.zeros(capacity, np.int32)
         self._top = 0
-        #: rows that the next report starts with, by what the last one needed
-        self._rows = capacity
-        self._desk_rows = capacity
+        #: matches of an event, by what the last batches had
+        self._each = 0.0
+        self._desk = empty_desk(capacity, 1)
 
     def __len__(self) -> int:
         return len(self._tail_slots) + sum(part.n_alive for part in self._parts)
@@ -99,8 +99,9 @@ class AccessIndex:
         """
         if len(self) == 0 or events.n_events == 0:
             return ChangeSet.empty()
+        events = settled(events)
         # Without the compiler, a word that overflows and a division by zero would warn.
-        with np.errstate(all="ignore"):
+        with unwarned(match_events):
             if top is None:
                 return self._all(events, ids)
             return self._best(events, min(top, len(self)), ids)
@@ -188,6 +189,8 @@ class AccessIndex:
     def _leave_tail(self, local: Ints) -> None:
         self._tail.terminate(local)
         self._tail_slots.give_back(local)
+        # Any that is there: those who were may have no name any more.
+        self._tail_owner[local] = 0
         if len(self._tail_slots) == 0:
             # Slots that nobody has any more cost a scan as much as others.
             self._tail, self._tail_slots = MatchScan(self._capacity, self._score), Slots()
@@ -226,32 +229,44 @@ class AccessIndex:
         return np.concatenate([slots[home == number] for number in numbers]), joined(held)
 
     def _all(self, events: Events, ids: IdOrder) -> ChangeSet:
+        n_events, is_one_part = events.n_events, len(self._parts) == 1 and len(self._tail_slots) == 0
         found = self._found_in_tail(events, ids)
-        nothing, desk = empty_best(0, 0), empty_desk(self._desk_rows, events.n_events, self._top)
+        nothing, desk = empty_best(0, 0), self._fitting_desk()
         for part in self._parts:
             found.progress[EVENT] = 0
             columns, visits = part.translate(events), part.visits(events, VISITS)
             while True:
-                status = match_events(
-                    part.columns, columns, 0, events.n_events, self._kind, visits, nothing, ids, desk, found
+                status = compiled(match_events)(
+                    part.columns, columns, 0, n_events, self._kind, visits, nothing, ids, desk, found
                 )
                 if status == DONE:
                     break
+                missing = int(found.progress[MISSING])
                 if status == FULL:
-                    found = grown_report(found, len(found.step) + int(desk.found.progress[N_ROWS]))
+                    found = grown_report(found, missing - int(found.progress[N_ROWS]))
                 else:
-                    self._desk_rows = 2 * self._desk_rows + BLOCK
-                    desk = empty_desk(self._desk_rows, events.n_events, self._top)
-        self._rows = max(self._capacity, int(1.25 * found.progress[N_ROWS]))
-        return told(found, events.n_events, self._top)
+                    self._desk = desk = empty_desk(2 * missing, self._top)
+        # It falls slowly: a report that was too small has cost a second look.
+        self._each = max(float(found.progress[N_ROWS]) / n_events, 0.9 * self._each)
+        return told_in_order(found) if is_one_part else told(found, n_events, self._top)
+
+    def _empty_report(self, n_events: int, at_least: int) -> Matches:
+        """Room for about as many matches as the last batches had."""
+        return empty_report(max(self._capacity + int(1.25 * self._each * n_events), at_least))
+
+    def _fitting_desk(self) -> Desk:
+        """The desk, for as many slots as there are now."""
+        if self._top >> 2 * self._desk.bits:
+            self._desk = empty_desk(len(self._desk.slot), self._top)
+        return self._desk
 
     def _found_in_tail(self, events: Events, ids: IdOrder) -> Matches:
         """A report that begins with the tail's matches, a run for each event."""
         if len(self._tail_slots) == 0:
-            return empty_report(self._rows)
+            return self._empty_report(events.n_events, 0)
         tail = self._scan_tail(events, None, ids)
         n_rows = len(tail.step)
-        found = empty_report(max(self._rows, n_rows))
+        found = self._empty_report(events.n_events, n_rows)
         begins = np.flatnonzero(np.diff(tail.step, prepend=-1))
         found.subscription[:n_rows], found.score[:n_rows] = tail.subscription, tail.score
         found.step[: len(begins)], found.rank[: len(begins)] = tail.step[begins], begins
@@ -262,18 +277,21 @@ class AccessIndex:
         tail = self._scan_tail(events, top, ids)
         parts = [(part.columns, part.translate(events), part.visits(events, VISITS)) for part in self._parts]
         step = max(1, HEAP_PLACES // top)
-        best, desk = empty_best(min(step, events.n_events), top), empty_desk(0, 0, 1)
+        best = empty_best(min(step, events.n_events), top)
         out = empty_report(0)
         for begin in range(0, events.n_events, step):
             end = min(begin + step, events.n_events)
-            first, last = np.searchsorted(tail.step, [begin, end])
-            cut = slice(first, last)
-            offer_matches(tail.step[cut], tail.subscription[cut], tail.score[cut], begin, best, ids)
+            if len(tail.step):
+                first, last = np.searchsorted(tail.step, [begin, end])
+                cut = slice(first, last)
+                offer_matches(tail.step[cut], tail.subscription[cut], tail.score[cut], begin, best, ids)
             for columns, known, visits in parts:
                 out.progress[EVENT] = begin
-                match_events(columns, known, begin, end, self._kind, visits, best, ids, desk, out)
+                compiled(match_events)(
+                    columns, known, begin, end, self._kind, visits, best, ids, self._desk, out
+                )
             out = grown_report(out, int(best.size[: end - begin].sum()))
-            report_heaps(best, begin, end, ids, out)
+            compiled(report_heaps)(best, begin, end, ids, out)
         n_rows = int(out.progress[N_ROWS])
         return changes_of(out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows])
 

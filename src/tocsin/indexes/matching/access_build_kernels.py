@@ -18,7 +18,9 @@ from tocsin.indexes.matching.access_layout_kernels import (
     Bounds,
     RecordColumns,
     Words,
+    bit_of,
     cell_of,
+    count_bits,
     high_of,
     key_of,
     low_of,
@@ -337,28 +339,33 @@ def move_predicates(
 
 @kernel
 def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
-    """Hull and reach of each block, and which records some event can satisfy."""
+    """Hull, keys and reach of each block, and which records some event can satisfy."""
     first, predicate, alive = records.first, records.predicate, blocks.alive
     for key in range(blocks.first.shape[0] - 1):
         for block in range(blocks.first[key], blocks.first[key + 1]):
             # A record without predicates is met by every event: at code 0 of a key that all have.
             low, high, reach = np.int64(NEVER), np.int64(0), 0.0
+            asked, least = np.uint64(0), np.int64(GROUP)
             for record in range(blocks.record[block], blocks.record[block + 1]):
                 reach = max(reach, records.reach[record])
-                is_possible = True
+                is_possible, mine = True, np.uint64(0)
                 if first[record] == first[record + 1]:
                     low = np.int64(0)
                 for number in range(first[record], first[record + 1]):
                     packed = predicate[number]
+                    mine |= bit_of(key_of(packed))
                     if low_of(packed) == NEVER:
                         is_possible = False
                     elif key_of(packed) == key:
                         low = min(low, low_of(packed))
                         high = max(high, high_of(packed))
+                asked |= mine
+                least = min(least, np.int64(count_bits(mine)))
                 if is_possible:
                     place = record - blocks.record[block]
                     alive[block, place // GROUP] |= np.uint64(1) << np.uint64(place % GROUP)
             blocks.low[block], blocks.high[block], blocks.reach[block] = low, high, reach
+            blocks.keys[block], blocks.least[block] = asked, least
 
 
 @kernel
@@ -442,28 +449,30 @@ def fill_columns(blocks: Blocks, records: RecordColumns, survey: Survey, first_t
     another number.
     """
     first, predicate, last, column_of = records.first, records.predicate, survey.last, survey.column
-    columns, cells, is_sure = blocks.columns, blocks.cells, records.is_sure
+    columns, cells, sure = blocks.columns, blocks.cells, blocks.sure
     for block in range(blocks.low.shape[0]):
         begin, end = blocks.record[block], blocks.record[block + 1]
         n_keys = survey_block(records, begin, end, survey)
         write_columns(blocks, block, n_keys, survey)
         for record in range(begin, end):
             place = np.int64(record - begin)
-            is_sure[record] = first_test.shape[0] == 0 or first_test[record] == first_test[record + 1]
+            is_sure = first_test.shape[0] == 0 or first_test[record] == first_test[record + 1]
             for number in range(first[record], first[record + 1]):
                 packed = predicate[number]
                 key, low = key_of(packed), low_of(packed)
                 if low == NEVER or last[key] == record:
-                    is_sure[record] = False
+                    is_sure = False
                     continue
                 last[key] = record
                 if column_of[key] < 0:
                     blocks.sieves[blocks.sieve[block], place] |= np.uint32(1) << np.uint32(key % SIEVE)
-                    is_sure[record] = False
+                    is_sure = False
                     continue
                 column = columns[column_of[key]]
                 base, shift = np.int64(column["low"]), np.int64(column["shift"])
                 pair = pack_cells(cell_of(low, base, shift), cell_of(high_of(packed), base, shift))
                 word, share = divmod(np.int64(column_of[key]), WORD_COLUMNS)
                 cells[word, place] |= pair << np.uint64(COLUMN_BITS * share)
-                is_sure[record] &= shift == 0
+                is_sure &= shift == 0
+            if is_sure:
+                sure[block, place // GROUP] |= np.uint64(1) << np.uint64(place % GROUP)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Longs
+from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
-    BLOCK,
     CELL_GUARDS,
     COLUMN_BITS,
     GROUP,
@@ -22,17 +21,16 @@ from tocsin.indexes.matching.access_layout_kernels import (
     LACKING,
     WORD_COLUMNS,
     AccessColumns,
-    RecordColumns,
     Tests,
     Visits,
-    Words,
     cell_of,
+    count_bits,
     high_of,
     key_of,
     low_of,
     pack_cells,
 )
-from tocsin.indexes.matching.access_report_kernels import Desk, sort_chunk
+from tocsin.indexes.matching.access_report_kernels import Desk, place_rows
 from tocsin.indexes.matching.access_visit_kernels import cut_chunks, find_visits, order_visits
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
@@ -54,28 +52,19 @@ from tocsin.indexes.matching.common_kernels import (
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
-#: Place in `Matches.progress`: the first chunk of the events in hand that is not yet done.
-CHUNK_IN_HAND = 1
+#: Place in `Matches.progress`: how many rows the desk or the report should have had.
+MISSING = 1
 #: What `match_events` answers: all is done, or the desk or the report is too full.
 DONE = 0
 DESK_FULL = 1
 FULL = 2
+#: Where no more records of a block than this can be among the best, cells are not worth their while. As
+#: long as an event has not enough matches, this many are tried first, until that was in vain a few times.
+HEAD = 16
+HEAD_BITS = (1 << HEAD) - 1
+PATIENCE = 2
 #: Words of cells that are compared together.
 WORDS = 4
-#: Every second bit, every second pair, every second four; and a one in every byte.
-ODD_BITS = 0x5555555555555555
-ODD_PAIRS = 0x3333333333333333
-ODD_FOURS = 0x0F0F0F0F0F0F0F0F
-ONES = 0x0101010101010101
-
-
-@lean_kernel
-def count_bits(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(ODD_BITS))
-    word = (word & np.uint64(ODD_PAIRS)) + ((word >> np.uint64(2)) & np.uint64(ODD_PAIRS))
-    word = (word + (word >> np.uint64(4))) & np.uint64(ODD_FOURS)
-    return (word * np.uint64(ONES)) >> np.uint64(56)
 
 
 @lean_kernel
@@ -108,155 +97,240 @@ def passes_tests(
 
 
 @lean_kernel
-def write_sure(
-    records: RecordColumns, base: np.uint64, n_groups: np.uint64, met: Words, row: np.uint64, out: Matches
-) -> np.uint64:
-    """Write the records met that cells decide, and leave the bits of the others. Returns the row after."""
-    # On its own, so that all it needs stays in registers: this is done once for every match.
-    sure, slots, scores, one = records.is_sure, records.slot, records.score, np.uint64(1)
-    out_slot, out_score = out.subscription, out.score
-    for group in range(n_groups):
-        left, others, origin = met[group], np.uint64(0), base + np.uint64(GROUP) * group
-        while left != np.uint64(0):
-            lone = left & (~left + one)
-            left ^= lone
-            record = origin + count_bits(lone - one)
-            # Always written, kept if it counts: which ones do cannot be predicted.
-            out_slot[row], out_score[row] = slots[record], scores[record]
-            row += np.uint64(sure[record])
-            others |= lone * np.uint64(not sure[record])
-        met[group] = others
-    return row
-
-
-@lean_kernel
-def make_visits(
+def sift_visits(
     part: AccessColumns,
     events: EventColumns,
     visits: Visits,
-    begin: Whole,
-    end: Whole,
+    n_visits: Whole,
     best: Best,
     first_event: int,
     kind: int,
     ids: IdOrder,
-    out: Matches,
-) -> Whole:
-    """Look into blocks: matches go into `out`, or into heaps. Returns the first visit that found no room.
-
-    The matches of a visit are a *run*: `out.step` has the event of each run, as a place in its chunk, and
-    `out.rank` its first row.
-    """
+) -> None:
+    """Look into blocks: the records that match become bits of `visits.met`, or go into heaps."""
     # One nest of loops over local names: functions in it, and columns looked up in it, would cost more than
     # what they do. Unsigned indexes: a signed one may be negative, which costs a check at each use.
     blocks, records, tests = part.blocks, part.records, part.tests
-    columns, cells, alive = blocks.columns, blocks.cells, blocks.alive
+    columns, cells, alive, sure = blocks.columns, blocks.cells, blocks.alive, blocks.sure
     block_reach, block_sieve, sieves, record_of = blocks.reach, blocks.sieve, blocks.sieves, blocks.record
     first, predicate, weight, slots = records.first, records.predicate, records.weight, records.slot
-    scores, reach, sure, is_tested = records.score, records.reach, records.is_sure, tests.first.shape[0] > 0
+    scores, reach, is_tested = records.score, records.reach, tests.first.shape[0] > 0
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
     laid_value, value_entry, event_weight = visits.laid_value, visits.value_entry, events.weight
     visit_event, visit_block, even, bounding = visits.event, visits.block, visits.is_even, visits.greatest
-    out_slot, out_score, best_size, best_score = out.subscription, out.score, best.size, best.score
-    top, one, nothing, absences = best.slot.shape[1], np.uint64(1), np.uint64(0), visits.absent
-    met, words = visits.met, blocks.word
-    row, n_runs = np.uint64(out.progress[N_ROWS]), out.progress[N_RUNS]
-    most_rows = np.uint64(out.step.shape[0])
-    for visit in range(begin, end):
-        if top == 0 and row + np.uint64(BLOCK) > most_rows:
-            end = visit
-            break
+    best_size, best_score, n_found, absences = best.size, best.score, visits.n_found, visits.absent
+    top, one, nothing, met, words = best.slot.shape[1], np.uint64(1), np.uint64(0), visits.met, blocks.word
+    for visit in range(np.uint64(n_visits)):
         event, block = np.int64(visit_event[visit]), np.uint32(visit_block[visit])
-        heap, greatest, worst, first_row = event - first_event, bounding[event], -np.inf, row
-        base_record = np.uint64(record_of[block])
-        n_groups = np.uint64(record_of[block + np.uint32(1)]) - base_record
-        n_groups = (n_groups + np.uint64(GROUP - 1)) // np.uint64(GROUP)
+        # Of the best, nothing is left to be written later.
+        spot = visit if top == 0 else nothing
+        heap, greatest, worst = event - first_event, bounding[event], -np.inf
+        base_record, end_record = np.uint64(record_of[block]), np.uint64(record_of[block + np.uint32(1)])
+        beyond, is_short, is_trial, looked_at = base_record + np.uint64(HEAD), False, False, nothing
         if top > 0 and best_size[heap] == top:
             worst = best_score[heap, 0]
             if block_reach[block] * greatest < worst:
                 continue
-            while reach[base_record + np.uint64(GROUP) * (n_groups - one)] * greatest < worst:
-                n_groups -= one
+            is_short = bool(beyond >= end_record or reach[beyond] * greatest < worst)
+        elif top > 0:
+            is_trial = bool(n_found[event] < PATIENCE)
+            is_short = is_trial
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number
-        # First the cells of the block, a few words of them at a time.
-        for group in range(n_groups):
-            met[group] = alive[block, group]
-        some, word, last = one, np.uint32(words[block]), np.uint32(words[block + np.uint32(1)])
-        while word < last and some != nothing:
-            second, third = (
-                min(np.uint32(word + 1), np.uint32(last - 1)),
-                min(np.uint32(word + 2), np.uint32(last - 1)),
-            )
-            fourth = min(np.uint32(word + 3), np.uint32(last - 1))
-            value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
-            value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
-            some = nothing
-            for group in range(n_groups):
-                left = nothing
-                for bit in range(np.uint64(GROUP)):
-                    place = np.uint64(GROUP) * group + bit
-                    guards = (value - cells[word, place]) & (value2 - cells[second, place])
-                    guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
-                    is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
-                    left |= np.uint64(is_met) << bit
-                met[group] &= left
-                some |= met[group]
-            word = np.uint32(word + WORDS)
-        if block_sieve[block] >= 0 and some != nothing:
-            sieve, absent = np.uint32(block_sieve[block]), absences[event]
-            for group in range(n_groups):
-                left = nothing
-                for bit in range(np.uint64(GROUP)):
-                    is_met = (sieves[sieve, np.uint64(GROUP) * group + bit] & absent) == 0
-                    left |= np.uint64(is_met) << bit
-                met[group] &= left
-        # Then what they leave.
-        is_even = even[event]
-        # Mostly all records of a block are sure, or none is: the first one tells.
-        if top == 0 and is_even and some != nothing and sure[base_record]:
-            row = write_sure(records, base_record, n_groups, met, row, out)
-        for group in range(n_groups if some != nothing else nothing):
-            left, origin = met[group], np.uint64(GROUP) * group
-            while left != nothing:
-                lone = left & (~left + one)
-                left ^= lone
-                record = base_record + origin + count_bits(lone - one)
-                if top > 0 and reach[record] * greatest < worst:
-                    break
-                is_match = True
-                if not sure[record]:
-                    # Nothing stops at the first that fails: most candidates have none.
-                    guards = np.int64(GUARDS)
-                    for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        packed = predicate[number]
-                        guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
-                    is_match = guards == GUARDS
-                    if is_tested and is_match:
-                        is_match = passes_tests(tests, record, predicate, events, visits)
-                score = scores[record]
-                if not is_even and is_match:
-                    score = 1.0 if kind == PRODUCT else 0.0
-                    for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        value = laid_value[np.uint32(predicate[number] >> KEY_SHIFT)]
-                        term = weight[number] * event_weight[value_entry[value]]
-                        score = add_term(score, term, np.int64(number) - np.int64(first[record]), kind)
+        while True:
+            some, word, last = one, np.uint32(words[block]), np.uint32(words[block + np.uint32(1)])
+            if is_short:
+                # So few are held against their predicates at once: all other columns stay where they are.
+                n_groups, word = one, last
+                met[spot, 0] = alive[block, 0] & np.uint64(HEAD_BITS)
+            else:
+                n_groups = (end_record - base_record + np.uint64(GROUP - 1)) // np.uint64(GROUP)
+                while top > 0 and reach[base_record + np.uint64(GROUP) * (n_groups - one)] * greatest < worst:
+                    n_groups -= one
+                for group in range(n_groups):
+                    met[spot, group] = alive[block, group]
+                met[spot, 0] &= ~looked_at
+            # First the cells of the block, a few words of them at a time.
+            while word < last and some != nothing:
+                second, third = (
+                    min(np.uint32(word + 1), np.uint32(last - 1)),
+                    min(np.uint32(word + 2), np.uint32(last - 1)),
+                )
+                fourth = min(np.uint32(word + 3), np.uint32(last - 1))
+                value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
+                value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
+                some = nothing
+                for group in range(n_groups):
+                    left = nothing
+                    for bit in range(np.uint64(GROUP)):
+                        place = np.uint64(GROUP) * group + bit
+                        guards = (value - cells[word, place]) & (value2 - cells[second, place])
+                        guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
+                        is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
+                        left |= np.uint64(is_met) << bit
+                    met[spot, group] &= left
+                    some |= met[spot, group]
+                word = np.uint32(word + WORDS)
+            if block_sieve[block] >= 0 and some != nothing and not is_short:
+                sieve, absent = np.uint32(block_sieve[block]), absences[event]
+                for group in range(n_groups):
+                    left = nothing
+                    for bit in range(np.uint64(GROUP)):
+                        is_met = (sieves[sieve, np.uint64(GROUP) * group + bit] & absent) == 0
+                        left |= np.uint64(is_met) << bit
+                    met[spot, group] &= left
+            # Then what they leave: of all, those that cells do not decide; of the best, each by reach.
+            is_even = even[event]
+            for group in range(n_groups if some != nothing else nothing):
+                origin = base_record + np.uint64(GROUP) * group
+                left = met[spot, group] if top > 0 else met[spot, group] & ~sure[block, group]
+                while left != nothing:
+                    lone = left & (~left + one)
+                    left ^= lone
+                    record = origin + count_bits(lone - one)
+                    if top > 0 and reach[record] * greatest < worst:
+                        break
+                    is_match = True
+                    if is_short or sure[block, group] & lone == nothing:
+                        # Nothing stops at the first that fails: most candidates have none.
+                        guards = np.int64(GUARDS)
+                        for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
+                            packed = predicate[number]
+                            guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                        is_match = guards == GUARDS
+                        if is_tested and is_match:
+                            is_match = passes_tests(tests, record, predicate, events, visits)
+                    if top == 0:
+                        met[spot, group] ^= lone * np.uint64(not is_match)
+                    elif is_match:
+                        score = scores[record]
+                        if not is_even:
+                            score = 1.0 if kind == PRODUCT else 0.0
+                            for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
+                                value = laid_value[np.uint32(predicate[number] >> KEY_SHIFT)]
+                                term = weight[number] * event_weight[value_entry[value]]
+                                score = add_term(
+                                    score, term, np.int64(number) - np.int64(first[record]), kind
+                                )
+                        if not score < worst:
+                            offer_match(best, heap, np.int64(slots[record]), score, ids)
+                            worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
                 if top == 0:
-                    # Always written, kept if it counts: which ones do cannot be predicted.
-                    out_slot[row] = slots[record]
-                    out_score[row] = score
-                    row += np.uint64(is_match)
-                elif is_match and not score < worst:
-                    offer_match(best, heap, np.int64(slots[record]), score, ids)
-                    worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
-        if row > first_row:
-            out.step[n_runs], out.rank[n_runs] = visits.local[event], first_row
-            n_runs += 1
+                    n_found[event] += np.int64(count_bits(met[spot, group]))
+            if not is_trial or beyond >= end_record or reach[beyond] * greatest < worst:
+                break
+            n_found[event] += 1
+            is_short, is_trial, looked_at = False, False, np.uint64(HEAD_BITS)
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING
-    out.progress[N_ROWS], out.progress[N_RUNS] = row, n_runs
-    return end
+
+
+@lean_kernel
+def weigh_visit(
+    part: AccessColumns,
+    events: EventColumns,
+    visits: Visits,
+    visit: Whole,
+    kind: int,
+    row: np.uint64,
+    out_score: Floats,
+) -> None:
+    """Write the scores of a visit's matches, from `row` on, for an event with weights of its own."""
+    records, event, block = part.records, visits.event[visit], visits.block[visit]
+    first, base, one = records.first, np.uint64(part.blocks.record[block]), np.uint64(1)
+    n_groups = (np.uint64(part.blocks.record[block + 1]) - base + np.uint64(GROUP - 1)) // np.uint64(GROUP)
+    for number in range(visits.first_value[event], visits.first_value[event + 1]):
+        visits.laid_value[visits.value_key[number]] = number
+    for group in range(n_groups):
+        left = visits.met[visit, group]
+        while left != np.uint64(0):
+            lone = left & (~left + one)
+            left ^= lone
+            record = base + np.uint64(GROUP) * group + count_bits(lone - one)
+            score = 1.0 if kind == PRODUCT else 0.0
+            for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
+                value = visits.laid_value[np.uint32(records.predicate[number] >> KEY_SHIFT)]
+                term = records.weight[number] * events.weight[visits.value_entry[value]]
+                score = add_term(score, term, np.int64(number) - np.int64(first[record]), kind)
+            out_score[row] = score
+            row += one
+
+
+@lean_kernel
+def write_chunk(
+    part: AccessColumns, events: EventColumns, visits: Visits, chunk: Whole, kind: int, desk: Desk
+) -> None:
+    """Write the matches of a chunk's visits on the desk, those of an event from its row on."""
+    record_of, slots, scores, one = part.blocks.record, part.records.slot, part.records.score, np.uint64(1)
+    visit_event, visit_block, met, rows = visits.event, visits.block, visits.met, visits.desk_row
+    even, out_slot, out_score = visits.is_even, desk.slot, desk.score
+    for visit in range(np.uint64(visits.chunk_visit[chunk]), np.uint64(visits.chunk_visit[chunk + 1])):
+        event, block, row = visit_event[visit], visit_block[visit], np.uint64(rows[visit_event[visit]])
+        base = np.uint64(record_of[block])
+        n_groups = (np.uint64(record_of[block + 1]) - base + np.uint64(GROUP - 1)) // np.uint64(GROUP)
+        for group in range(n_groups):
+            left, origin = met[visit, group], base + np.uint64(GROUP) * group
+            while left != np.uint64(0):
+                lone = left & (~left + one)
+                left ^= lone
+                record = origin + count_bits(lone - one)
+                out_slot[row], out_score[row] = slots[record], scores[record]
+                row += one
+        if not even[event]:
+            weigh_visit(part, events, visits, visit, kind, np.uint64(rows[event]), out_score)
+        rows[event] = row
+
+
+@lean_kernel
+def report_events(
+    part: AccessColumns,
+    events: EventColumns,
+    begin: Whole,
+    until: Whole,
+    n_chunks: Whole,
+    visits: Visits,
+    kind: int,
+    desk: Desk,
+    out: Matches,
+) -> int:
+    """Write the matches of events by event and slot, a run for each. FULL, DESK_FULL: nothing is written."""
+    n_rows = np.int64(0)
+    for event in range(begin, until):
+        n_rows += visits.n_found[event]
+    if out.progress[N_ROWS] + n_rows > out.step.shape[0]:
+        out.progress[MISSING] = out.progress[N_ROWS] + n_rows
+        return FULL
+    most = np.int64(0)
+    for chunk in range(n_chunks):
+        row = np.int64(0)
+        for place in range(visits.chunk_event[chunk], visits.chunk_event[chunk + 1]):
+            row += visits.n_found[visits.ordered[place]]
+        most = max(most, row)
+    if most > desk.slot.shape[0]:
+        out.progress[MISSING] = most
+        return DESK_FULL
+    for event in range(begin, until):
+        if visits.n_found[event] > 0:
+            out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = event, out.progress[N_ROWS]
+            out.progress[N_RUNS] += 1
+        visits.row[event] = out.progress[N_ROWS]
+        out.progress[N_ROWS] += visits.n_found[event]
+    for chunk in range(n_chunks):
+        here, behind = visits.chunk_event[chunk], visits.chunk_event[chunk + 1]
+        row = np.int64(0)
+        for place in range(here, behind):
+            event = visits.ordered[place]
+            visits.desk_row[event] = row
+            row += visits.n_found[event]
+        write_chunk(part, events, visits, chunk, kind, desk)
+        for place in range(here, behind):
+            event = visits.ordered[place]
+            size = visits.n_found[event]
+            place_rows(
+                desk, visits.desk_row[event] - size, size, visits.row[event], out.subscription, out.score
+            )
+    return DONE
 
 
 @lean_kernel
@@ -275,31 +349,17 @@ def match_events(
     """All matches of some events, a run by slot for each; or their best into `best`, a heap for each.
 
     `kind` is SUM … PRODUCT: how weights make a score. Heaps are those of events from `begin` on.
-    DESK_FULL, FULL: grow the desk or `out`, and call again.
+    DESK_FULL, FULL: let the desk or `out` have the rows that are MISSING, and call again.
     """
-    found = desk.found
     while out.progress[EVENT] < end:
         first = out.progress[EVENT]
         until, n_visits = find_visits(part, events, first, end, kind, visits)
         n_chunks = cut_chunks(first, until, visits)
         order_visits(part.blocks.by_reach, n_visits, n_chunks, visits)
-        while out.progress[CHUNK_IN_HAND] < n_chunks:
-            chunk = out.progress[CHUNK_IN_HAND]
-            last = visits.chunk_visit[chunk + 1]
-            found.progress[:] = 0
-            if (
-                make_visits(
-                    part, events, visits, visits.chunk_visit[chunk], last, best, begin, kind, ids, found
-                )
-                < last
-            ):
-                return DESK_FULL
-            if out.progress[N_ROWS] + found.progress[N_ROWS] > out.step.shape[0]:
-                return FULL
-            if found.progress[N_ROWS] > 0:
-                here, behind = visits.chunk_event[chunk], visits.chunk_event[chunk + 1]
-                sort_chunk(desk, visits.ordered, here, behind, out)
-            out.progress[CHUNK_IN_HAND] += 1
+        sift_visits(part, events, visits, n_visits, best, begin, kind, ids)
+        if best.slot.shape[1] == 0:
+            status = report_events(part, events, first, until, n_chunks, visits, kind, desk, out)
+            if status != DONE:
+                return status
         out.progress[EVENT] = until
-        out.progress[CHUNK_IN_HAND] = 0
     return DONE

@@ -35,6 +35,10 @@ NEVER = MASK - 1
 LACKING = (MASK << HIGH_SHIFT) | MASK
 #: Keys without a column share so many bits.
 SIEVE = 32
+#: A set of keys as a word: a factor that spreads keys, the bits of the product, and how many are left out.
+SPREAD = 0x9E3779B1
+SPREAD_MASK = (1 << 32) - 1
+SPREAD_SHIFT = 26
 #: The cells of records that do not ask for a column's key: from below the first cell to beyond the last.
 BELOW = 0
 BEYOND = 127
@@ -45,6 +49,12 @@ CELL_GUARDS = 0x8080808080808080
 #: Columns of a word: of each, the first cell that satisfies a record, and how far the last is from BEYOND.
 WORD_COLUMNS = 4
 COLUMN_BITS = 2 * CELL_BITS
+
+#: Every second bit, every second pair, every second four; and a one in every byte.
+ODD_BITS = 0x5555555555555555
+ODD_PAIRS = 0x3333333333333333
+ODD_FOURS = 0x0F0F0F0F0F0F0F0F
+ONES = 0x0101010101010101
 
 #: A column of a block: a key that many of its records ask for; the least of the codes that they ask for; how
 #: many of a code's bits a cell leaves out.
@@ -68,6 +78,9 @@ class Blocks(NamedTuple):
     #: int32 (blocks,): least low and greatest high code of its records' predicates in the access key
     low: Ints
     high: Ints
+    #: uint64 (blocks,): the keys that its records ask for, as a set; int32: how many bits each has at least
+    keys: Words
+    least: Ints
     #: float64 (blocks,): the greatest reach of its records
     reach: Floats
     #: int32 (blocks,): blocks by reach, the greatest first; and the place of each among them
@@ -81,6 +94,8 @@ class Blocks(NamedTuple):
     sieve: Ints
     #: uint64 (blocks, BLOCK / GROUP): a bit for each record that is there and can be satisfied
     alive: Words
+    #: uint64 (blocks, BLOCK / GROUP): a bit for each record that cells alone decide
+    sure: Words
     #: COLUMN (WORD_COLUMNS * words,): the columns of each word; those that a block does not need ask nothing
     columns: Records
     #: uint64 (words, BLOCK): the cells of each record, 0 in columns that it does not ask for
@@ -100,8 +115,6 @@ class RecordColumns(NamedTuple):
     score: Floats
     #: float64 (records,): what its score cannot exceed where no weight of an event is negative or above 1
     reach: Floats
-    #: bool (records,): cells alone decide
-    is_sure: NDArray[np.bool_]
     #: int64 (predicates,): packed
     predicate: Longs
     #: float64 (predicates,)
@@ -146,6 +159,8 @@ class Visits(NamedTuple):
     is_even: NDArray[np.bool_]
     #: uint32 (events,): a bit for each share of a sieve that the event has no key of
     absent: NDArray[np.uint32]
+    #: uint64 (events,): the keys that it has, as a set
+    keys: Words
     #: int32 (events,): a block that it visits, mostly the same for events alike; and how many it visits
     nearest: Ints
     n_visits: Ints
@@ -157,14 +172,18 @@ class Visits(NamedTuple):
     #: int64 (events + 1,): where each chunk begins in `ordered`, and among the visits
     chunk_event: Longs
     chunk_visit: Longs
+    #: int64 (events,): how many matches it has; where the next one is written on the desk; its first row
+    n_found: Longs
+    desk_row: Longs
+    row: Longs
     #: int32 (visits,): event and block of each visit; and where they are brought into another order
     event: Ints
     block: Ints
     spare: Ints
+    #: uint64 (visits, BLOCK / GROUP): a bit for each record of the block visited that matches
+    met: Words
     #: int64 (blocks + 2,): where the visits of each block, or the events that it is nearest to, begin
     counts: Longs
-    #: uint64 (BLOCK / GROUP,): a bit for each record of the block visited that may match
-    met: Words
     #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
     laid_code: Longs
     laid_value: Longs
@@ -210,3 +229,18 @@ def cell_of(code: Whole, base: Whole, shift: Whole) -> np.uint64:
 def pack_cells(first: np.uint64, last: np.uint64) -> np.uint64:
     """The cells of one column: no greater than those of an event that meets the cells from first to last."""
     return np.uint64(first | ((np.uint64(BEYOND) - last) << np.uint64(CELL_BITS)))
+
+
+@kernel
+def bit_of(key: Whole) -> np.uint64:
+    """The bit of a key in a set of keys: other keys may share it."""
+    return np.uint64(1) << np.uint64(((key * SPREAD) & SPREAD_MASK) >> SPREAD_SHIFT)
+
+
+@kernel
+def count_bits(word: np.uint64) -> np.uint64:
+    """How many bits of a word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(ODD_BITS))
+    word = (word & np.uint64(ODD_PAIRS)) + ((word >> np.uint64(2)) & np.uint64(ODD_PAIRS))
+    word = (word + (word >> np.uint64(4))) & np.uint64(ODD_FOURS)
+    return (word * np.uint64(ONES)) >> np.uint64(56)

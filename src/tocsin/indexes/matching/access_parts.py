@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
@@ -39,6 +42,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     RecordColumns,
     Tests,
     Visits,
+    bit_of,
     cell_of,
     pack_cells,
 )
@@ -46,6 +50,9 @@ from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
 from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
 from tocsin.indexes.matching.events import Events
+
+#: Where visits were listed is kept for the next events if it takes no more than this for each record.
+KEPT_BYTES = 4
 
 
 class Part:
@@ -61,34 +68,22 @@ class Part:
         self.columns = _build(slots, given, self.n_keys, score)
         self.n_records = len(slots)
         self.n_alive = len(slots)
+        self._kept = self._empty_visits(0, 0, 0)
 
     def visits(self, events: Events, room: int) -> Visits:
-        """Where to list the visits of events, about `room` at a time. Cost: linear in entries and keys."""
-        n_entries, n_blocks = len(events.attribute), len(self.columns.blocks.low)
-        room = min(room, events.n_events * n_blocks)
-        return Visits(
-            first_value=np.zeros(events.n_events + 1, np.int64),
-            value_key=np.empty(n_entries, np.int32),
-            value_code=np.empty(n_entries, np.int64),
-            value_entry=np.empty(n_entries, np.int32),
-            greatest=np.empty(events.n_events),
-            is_even=np.empty(events.n_events, np.bool_),
-            absent=np.empty(events.n_events, np.uint32),
-            nearest=np.empty(events.n_events, np.int32),
-            n_visits=np.empty(events.n_events, np.int32),
-            ordered=np.empty(events.n_events, np.int32),
-            chunk=np.empty(events.n_events, np.int32),
-            local=np.empty(events.n_events, np.int32),
-            chunk_event=np.empty(events.n_events + 1, np.int64),
-            chunk_visit=np.empty(events.n_events + 1, np.int64),
-            event=np.empty(room + n_blocks + 1, np.int32),
-            block=np.empty(room + n_blocks + 1, np.int32),
-            spare=np.empty((2, room + n_blocks + 1), np.int32),
-            counts=np.empty(n_blocks + 2, np.int64),
-            met=np.empty(BLOCK // GROUP, np.uint64),
-            laid_code=np.full(self.n_keys, LACKING, np.int64),
-            laid_value=np.zeros(self.n_keys, np.int64),
-        )
+        """Where to list the visits of events, about `room` at a time.
+
+        Cost: linear in entries and keys; nothing if the last ones, which were no more, did not take much.
+        """
+        n_events, n_entries, n_blocks = events.n_events, len(events.attribute), len(self.columns.blocks.low)
+        room = min(room, n_events * n_blocks) + n_blocks + 1
+        kept = self._kept
+        if len(kept.row) >= n_events and len(kept.value_key) >= n_entries and len(kept.event) >= room:
+            return kept
+        fresh = self._empty_visits(n_events, n_entries, room)
+        if sum(column.nbytes for column in fresh) <= KEPT_BYTES * self.n_records:
+            self._kept = fresh
+        return fresh
 
     def remove(self, records: Ints) -> None:
         """Forget records. Cost: linear in them."""
@@ -129,6 +124,36 @@ class Part:
         names = list(self.names)
         return Conjunctions(names, counts, predicates, tests.tests, tests.operands, tests.heap).compacted()
 
+    def _empty_visits(self, n_events: int, n_entries: int, room: int) -> Visits:
+        n_blocks = len(self.columns.blocks.low)
+        return Visits(
+            first_value=np.zeros(n_events + 1, np.int64),
+            value_key=np.empty(n_entries, np.int32),
+            value_code=np.empty(n_entries, np.int64),
+            value_entry=np.empty(n_entries, np.int32),
+            greatest=np.empty(n_events),
+            is_even=np.empty(n_events, np.bool_),
+            absent=np.empty(n_events, np.uint32),
+            keys=np.empty(n_events, np.uint64),
+            nearest=np.empty(n_events, np.int32),
+            n_visits=np.empty(n_events, np.int32),
+            ordered=np.empty(n_events, np.int32),
+            chunk=np.empty(n_events, np.int32),
+            local=np.empty(n_events, np.int32),
+            chunk_event=np.empty(n_events + 1, np.int64),
+            chunk_visit=np.empty(n_events + 1, np.int64),
+            n_found=np.empty(n_events, np.int64),
+            desk_row=np.empty(n_events, np.int64),
+            row=np.empty(n_events, np.int64),
+            event=np.empty(room, np.int32),
+            block=np.empty(room, np.int32),
+            spare=np.empty((2, room), np.int32),
+            met=np.empty((room, BLOCK // GROUP), np.uint64),
+            counts=np.empty(n_blocks + 2, np.int64),
+            laid_code=np.full(self.n_keys, LACKING, np.int64),
+            laid_value=np.zeros(self.n_keys, np.int64),
+        )
+
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         bounds, blocks, records, tests = self.columns
@@ -158,6 +183,9 @@ class Part:
         columns = {int(blocks.columns[number]["key"]): number for number in range(first, last)}
         # The key that columns have which a block does not need.
         columns.pop(ALWAYS, None)
+        sets = [self._key_set(record) for record in range(begin, end)]
+        assert int(blocks.keys[block]) == reduce(or_, sets)
+        assert blocks.least[block] == min(one.bit_count() for one in sets)
         for place, record in enumerate(range(begin, end)):
             packed = records.predicate[records.first[record] : records.first[record + 1]]
             keys, lows = packed >> KEY_SHIFT, NEVER - (packed & MASK)
@@ -170,7 +198,7 @@ class Part:
             mine = keys == key
             assert key == ALWAYS or (mine & (blocks.low[block] <= lows) & (highs <= blocks.high[block])).any()
             first_of = {int(asked): number for number, asked in reversed(list(enumerate(keys)))}
-            assert len(first_of) == len(keys) or not records.is_sure[record]
+            assert len(first_of) == len(keys) or not self._is_sure(block, place)
             for asked, number in first_of.items():
                 self._check_cells(
                     block, columns.get(asked), asked, place, int(lows[number]), int(highs[number])
@@ -181,7 +209,7 @@ class Part:
     def _check_cells(self, block: int, column: int | None, key: int, place: int, low: int, high: int) -> None:
         """The cells of one record in one key."""
         blocks = self.columns.blocks
-        is_sure = self.columns.records.is_sure[blocks.record[block] + place]
+        is_sure = self._is_sure(block, place)
         if column is None:
             assert blocks.sieves[blocks.sieve[block], place] >> np.uint32(key % SIEVE) & np.uint32(1)
             assert not is_sure
@@ -191,6 +219,16 @@ class Part:
         assert self._cells(column, place) == pack_cells(np.uint64(first), np.uint64(last))
         assert BELOW < first <= last < BEYOND
         assert shift == 0 or not is_sure
+
+    def _key_set(self, record: int) -> int:
+        """The keys that a record asks for, as a set."""
+        first, end = self.columns.records.first[record : record + 2]
+        keys = self.columns.records.predicate[first:end] >> KEY_SHIFT
+        return reduce(or_, (int(bit_of(key)) for key in keys.tolist()), 0)
+
+    def _is_sure(self, block: int, place: int) -> bool:
+        """Whether cells alone decide about a record."""
+        return bool(int(self.columns.blocks.sure[block, place // GROUP]) >> place % GROUP & 1)
 
     def _cells(self, column: int, place: int) -> int:
         """The cells of one record in one column, packed."""
@@ -226,7 +264,6 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
         slot=slots[source],
         score=moved_score,
         reach=moved_score if reach is score else reach[source],
-        is_sure=np.empty(len(slots), np.bool_),
         predicate=np.empty(len(predicate), np.int64),
         weight=np.empty(len(predicate)),
     )
@@ -310,6 +347,8 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
         first=key_block,
         low=np.zeros(n_blocks, np.int32),
         high=np.zeros(n_blocks, np.int32),
+        keys=np.zeros(n_blocks, np.uint64),
+        least=np.zeros(n_blocks, np.int32),
         reach=np.zeros(n_blocks),
         by_reach=np.zeros(n_blocks, np.int32),
         place=np.zeros(n_blocks, np.int32),
@@ -317,6 +356,7 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
         word=np.zeros(n_blocks + 1, np.int32),
         sieve=np.full(n_blocks, -1, np.int32),
         alive=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
+        sure=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
         columns=np.zeros(0, COLUMN),
         cells=np.zeros((0, BLOCK), np.uint64),
         sieves=np.zeros((0, BLOCK), np.uint32),
@@ -325,7 +365,9 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
 
 def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: int) -> Blocks:
     """The same blocks with all that follows from their records."""
-    bound_blocks(blocks, records)
+    # Without the compiler, counting bits would warn.
+    with np.errstate(over="ignore"):
+        bound_blocks(blocks, records)
     blocks.by_reach[:] = np.argsort(-blocks.reach, kind="stable")
     blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
     survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
@@ -21,10 +22,12 @@ from tocsin.indexes.shared.names_kernels import Whole
 
 #: So few matches are sorted by insertion.
 SHORT = 48
+#: Two numbers of so many bits are a word.
+HALF = 32
 
 
 class Runs(NamedTuple):
-    """Runs of matches, each of one event and one block: the runs of each event together."""
+    """Runs of matches, each of one event: the runs of each event together."""
 
     #: int64 (events + 1,): the first run of each event
     first: Longs
@@ -35,23 +38,16 @@ class Runs(NamedTuple):
     row: Longs
 
 
-class Sorter(NamedTuple):
-    """Where matches of an event are put in the order of their slots, which have `2 * bits` bits at most."""
+class Desk(NamedTuple):
+    """Where matches of a few events are collected and sorted by slot. Slots have `2 * bits` bits at most."""
 
-    bits: int
-    #: int32 (2, 2 ** bits): how many have the same lower, and the same upper bits
-    tally: Ints
-    #: int32 and float64: room for the matches of any event
+    #: int32, float64 and uint64 (rows,): slots and scores; and where they are put in order
     slot: Ints
     score: Floats
-
-
-class Desk(NamedTuple):
-    """Where the matches of a few events are collected and sorted."""
-
-    found: Matches
-    runs: Runs
-    sorter: Sorter
+    spare: NDArray[np.uint64]
+    #: int32 (2, 2 ** bits): how many have the same lower, and the same upper bits
+    tally: Ints
+    bits: int
 
 
 @lean_kernel
@@ -80,86 +76,79 @@ def group_runs(found: Matches, n_events: Whole, runs: Runs) -> None:
 
 
 @lean_kernel
-def sort_runs(found: Matches, runs: Runs, event: Whole, sorter: Sorter, base: Whole, out: Matches) -> None:
-    """Write the matches of an event, from row `base` on, in the order of their slots."""
-    slot, score, begins, ends = found.subscription, found.score, runs.begin, runs.end
-    out_slot, out_score, spare_slot, spare_score = (
-        out.subscription,
-        out.score,
-        sorter.slot,
-        sorter.score,
-    )
-    first_run, last_run = runs.first[event], runs.first[event + 1]
-    size = runs.row[event + 1] - runs.row[event]
-    if last_run - first_run == 1:
-        begin, is_sorted = begins[first_run], True
-        for row in range(begin + 1, begin + size):
-            is_sorted &= slot[row - 1] < slot[row]
-        if is_sorted:
-            for row in range(size):
-                out_slot[base + row] = slot[begin + row]
-            for row in range(size):
-                out_score[base + row] = score[begin + row]
-            return
+def place_rows(desk: Desk, begin: Whole, size: Whole, base: Whole, out_slot: Ints, out_score: Floats) -> None:
+    """Write the matches of an event, which are on the desk, from row `base` on in the order of their slots.
+
+    Cost: linear, and a table of 2 √slots.
+    """
+    slot, score, spare = desk.slot, desk.score, desk.spare
+    is_sorted = True
+    for row in range(begin + 1, begin + size):
+        is_sorted &= slot[row - 1] < slot[row]
+    if is_sorted:
+        for row in range(size):
+            out_slot[base + row] = slot[begin + row]
+        for row in range(size):
+            out_score[base + row] = score[begin + row]
+        return
     if size <= SHORT:
-        place = base
-        for run in range(first_run, last_run):
-            for row in range(begins[run], ends[run]):
-                hole = place
-                while hole > base and out_slot[hole - 1] > slot[row]:
-                    out_slot[hole], out_score[hole] = out_slot[hole - 1], out_score[hole - 1]
-                    hole -= 1
-                out_slot[hole], out_score[hole] = slot[row], score[row]
-                place += 1
+        for number in range(size):
+            one, hole = slot[begin + number], base + number
+            while hole > base and out_slot[hole - 1] > one:
+                out_slot[hole], out_score[hole] = out_slot[hole - 1], out_score[hole - 1]
+                hole -= 1
+            out_slot[hole], out_score[hole] = one, score[begin + number]
         return
     # By the lower half of the bits, then by the upper one. Unsigned indexes: a signed one may be negative,
     # which costs a check at each use.
-    low, high, shift = sorter.tally[0], sorter.tally[1], np.uint32(sorter.bits)
-    mask = np.uint32(low.shape[0] - 1)
+    low, high, shift, half = desk.tally[0], desk.tally[1], np.uint32(desk.bits), np.uint64(HALF)
+    mask, first = np.uint32(low.shape[0] - 1), np.uint64(begin)
     low[:] = 0
     high[:] = 0
-    for run in range(first_run, last_run):
-        for row in range(np.uint64(begins[run]), np.uint64(ends[run])):
-            one = np.uint32(slot[row])
-            low[one & mask] += 1
-            high[one >> shift] += 1
-    low_place, high_place = np.int64(0), np.int64(base)
-    for digit in range(low.shape[0]):
-        low[digit], low_place = low_place, low_place + low[digit]
-        high[digit], high_place = high_place, high_place + high[digit]
-    for run in range(first_run, last_run):
-        for row in range(np.uint64(begins[run]), np.uint64(ends[run])):
-            one = np.uint32(slot[row])
-            to = np.uint32(low[one & mask])
-            spare_slot[to], spare_score[to] = one, score[row]
-            low[one & mask] += 1
-    for row in range(np.uint64(size)):
-        one = np.uint32(spare_slot[row])
-        to = np.uint32(high[one >> shift])
-        out_slot[to], out_score[to] = one, spare_score[row]
+    for row in range(first, first + np.uint64(size)):
+        one = np.uint32(slot[row])
+        low[one & mask] += 1
         high[one >> shift] += 1
+    n_low, n_high = np.int32(0), np.int32(base)
+    for digit in range(np.uint32(low.shape[0])):
+        more_low, more_high = low[digit], high[digit]
+        low[digit], high[digit] = n_low, n_high
+        n_low, n_high = np.int32(n_low + more_low), np.int32(n_high + more_high)
+    # A slot and where its score is, in one word: that is half as much to move.
+    for row in range(first, first + np.uint64(size)):
+        one = np.uint32(slot[row])
+        to = np.uint32(low[one & mask])
+        low[one & mask] = to + np.uint32(1)
+        spare[to] = (np.uint64(one) << half) | np.uint64(row)
+    for row in range(np.uint64(size)):
+        one, at = np.uint32(spare[row] >> half), spare[row] & np.uint64((1 << HALF) - 1)
+        to = np.uint32(high[one >> shift])
+        high[one >> shift] = to + np.uint32(1)
+        out_slot[to], out_score[to] = one, score[at]
 
 
 @lean_kernel
-def sort_chunk(desk: Desk, events: Ints, begin: Whole, end: Whole, out: Matches) -> None:
-    """Write the matches on the desk, which are of the events from `begin` to `end`, a sorted run for each."""
-    group_runs(desk.found, end - begin, desk.runs)
-    for local in range(end - begin):
-        row, size = out.progress[N_ROWS], desk.runs.row[local + 1] - desk.runs.row[local]
-        if size == 0:
-            continue
-        sort_runs(desk.found, desk.runs, local, desk.sorter, row, out)
-        out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = events[begin + local], row
-        out.progress[N_RUNS] += 1
-        out.progress[N_ROWS] += size
-
-
-@lean_kernel
-def sort_matches(found: Matches, runs: Runs, sorter: Sorter, out: Matches) -> None:
-    """Write all matches, by event and then by slot."""
+def sort_matches(found: Matches, runs: Runs, desk: Desk, out: Matches) -> None:
+    """Write all matches, by event and then by slot; the desk has room for those of any event."""
     for event in range(runs.row.shape[0] - 1):
-        out.step[runs.row[event] : runs.row[event + 1]] = event
-        sort_runs(found, runs, event, sorter, runs.row[event], out)
+        base = runs.row[event]
+        size = runs.row[event + 1] - base
+        out.step[base : base + size] = event
+        place = np.int64(0)
+        for run in range(runs.first[event], runs.first[event + 1]):
+            for row in range(runs.begin[run], runs.end[run]):
+                desk.slot[place], desk.score[place] = found.subscription[row], found.score[row]
+                place += 1
+        place_rows(desk, np.int64(0), size, base, out.subscription, out.score)
+
+
+@lean_kernel
+def spell_steps(found: Matches, out_step: Ints) -> None:
+    """The event of each match, where there is one run for each event, in order."""
+    n_runs, n_rows = found.progress[N_RUNS], found.progress[N_ROWS]
+    for run in range(n_runs):
+        end = n_rows if run + 1 == n_runs else np.int64(found.rank[run + 1])
+        out_step[found.rank[run] : end] = found.step[run]
 
 
 @kernel

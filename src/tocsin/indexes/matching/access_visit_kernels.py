@@ -8,9 +8,13 @@ from tocsin.indexes.contract import Ints
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
     SIEVE,
+    SPREAD,
+    SPREAD_MASK,
     AccessColumns,
     Bounds,
     Visits,
+    bit_of,
+    count_bits,
     high_of,
     low_of,
     pack_value,
@@ -31,9 +35,6 @@ from tocsin.indexes.shared.names_kernels import Whole
 ROUNDING = 1.0 + 1e-9
 #: Visits of a chunk: what is found on them should stay in the cache until it is sorted.
 CHUNK = 1 << 11
-#: A factor that brings blocks into another order, and the bits of a place in that.
-SHUFFLE = 0x9E3779B1
-SHUFFLED = (1 << 32) - 1
 
 
 @lean_kernel
@@ -41,7 +42,7 @@ def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, 
     """Write the codes of an event's values, and what bounds its weights."""
     value = bounds.value
     number = visits.first_value[event]
-    greatest, is_even, is_bounding, present = 1.0, True, True, np.uint32(0)
+    greatest, is_even, is_bounding, present, keys = 1.0, True, True, np.uint32(0), np.uint64(0)
     for entry in range(events.offsets[event], events.offsets[event + 1]):
         known, of = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
         low, high = events.low[entry], events.high[entry]
@@ -63,6 +64,7 @@ def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, 
         visits.value_code[number] = pack_value(first, last)
         number += 1
         present |= np.uint32(1) << np.uint32(key % SIEVE)
+        keys |= bit_of(key)
         weight = events.weight[entry]
         is_even &= weight == 1.0
         greatest = max(greatest, weight * ROUNDING) if weight >= 0.0 else np.inf
@@ -72,40 +74,50 @@ def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, 
     visits.greatest[event] = 1.0 if is_even else (greatest if is_bounding else np.inf)
     visits.is_even[event] = is_even
     visits.absent[event] = ~present
+    visits.keys[event] = keys
+    visits.n_found[event] = 0
 
 
 @lean_kernel
 def find_visits(
     part: AccessColumns, events: EventColumns, begin: Whole, end: int, kind: int, visits: Visits
 ) -> tuple[Whole, Whole]:
-    """The blocks whose hulls events meet, from event `begin` on, as many as there is room for.
+    """The blocks that events visit, from event `begin` on, as many as there is room for.
 
-    Returns the event after the last, and how many visits there are: their events, and their blocks by reach.
+    An event meets their hulls, and has enough of the keys that their records ask for. Returns the event after
+    the last, and how many visits there are: their events, and their blocks by reach.
     """
-    first, place, n_blocks = part.blocks.first, part.blocks.place, part.blocks.low.shape[0]
-    block_low, block_high = part.blocks.low, part.blocks.high
-    found_event, found_place = visits.event, visits.block
-    n_visits, event = np.int64(0), begin
-    while event < end and n_visits + n_blocks < found_event.shape[0]:
+    # Unsigned indexes: a signed one may be negative, which costs a check at each use.
+    blocks, codes, value_keys = part.blocks, visits.value_code, visits.value_key
+    first, place, n_blocks = blocks.first, blocks.place, np.uint64(blocks.low.shape[0])
+    block_low, block_high, asked, least = blocks.low, blocks.high, blocks.keys, blocks.least
+    found_event, found_place, room = visits.event, visits.block, np.uint64(visits.event.shape[0])
+    n_visits, event = np.uint64(0), begin
+    while event < end and n_visits + n_blocks < room:
         encode_event(part.bounds, events, event, kind, visits)
-        first_visit, nearest, least = n_visits, n_blocks, np.int64(SHUFFLED)
-        for block in range(first[ALWAYS], first[ALWAYS + 1]):
-            found_event[n_visits], found_place[n_visits] = event, place[block]
-            n_visits += 1
-        for number in range(visits.first_value[event], visits.first_value[event + 1]):
-            key = visits.value_key[number]
-            low, high = high_of(visits.value_code[number]), low_of(visits.value_code[number])
-            for block in range(first[key], first[key + 1]):
-                found_event[n_visits], found_place[n_visits] = event, place[block]
+        first_visit, keys = n_visits, visits.keys[event]
+        for block in range(np.uint32(first[ALWAYS]), np.uint32(first[ALWAYS + 1])):
+            found_place[n_visits] = place[block]
+            n_visits += np.uint64(1)
+        for number in range(np.uint64(visits.first_value[event]), np.uint64(visits.first_value[event + 1])):
+            key, low, high = np.uint32(value_keys[number]), high_of(codes[number]), low_of(codes[number])
+            for block in range(np.uint32(first[key]), np.uint32(first[key + np.uint32(1)])):
+                # Always written, kept if it counts: which ones do cannot be predicted.
+                found_place[n_visits] = place[block]
                 is_met = (low <= block_high[block]) & (block_low[block] <= high)
-                # Of the blocks in an order that says nothing: popular ones come first no more than others.
-                shuffled = np.int64((block * SHUFFLE) & SHUFFLED)
-                if is_met and shuffled < least:
-                    nearest, least = block, shuffled
-                n_visits += np.int64(is_met)
+                # A record that matches asks for no other keys than the event has: as many bits as it has.
+                is_met &= count_bits(asked[block] & keys) >= np.uint64(least[block])
+                n_visits += np.uint64(is_met)
+        # Of the blocks in an order that says nothing: popular ones come first no more than others.
+        nearest, lowest = np.int64(n_blocks), np.int64(SPREAD_MASK)
+        for visit in range(first_visit, n_visits):
+            found_event[visit] = event
+            shuffled = (np.int64(found_place[visit]) * SPREAD) & SPREAD_MASK
+            if shuffled < lowest:
+                nearest, lowest = np.int64(found_place[visit]), shuffled
         visits.nearest[event], visits.n_visits[event] = nearest, n_visits - first_visit
         event += 1
-    return event, n_visits
+    return event, np.int64(n_visits)
 
 
 @lean_kernel

@@ -42,6 +42,9 @@ PRODUCT = 3
 #: Their names, as users give them.
 SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
 
+#: Among so few bounds all are compared, several at a time: a search would guess wrong at each step.
+WINDOW = 64
+
 #: Places in `Matches.progress`.
 EVENT = 0
 BLOCK_IN_HAND = 1
@@ -271,25 +274,24 @@ def report_best(best: Best, event: int, step: Whole, ids: IdOrder, out: Matches)
 @lean_kernel
 def count_below(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
     """How many of the sorted bounds are below a value."""
-    first, length = begin, end - begin
-    while length > 1:
+    first, length, more = begin, end - begin, np.int64(0)
+    while length > WINDOW:
         half = length >> 1
-        # Written so that it compiles to a move, not to a jump that cannot be predicted.
         first = first + half if bounds[first + half - 1] < value else first
         length -= half
-    if length == 1 and bounds[first] < value:
-        first += 1
-    return first - begin
+    for place in range(np.uint64(first), np.uint64(first + length)):
+        more += np.int64(bounds[place] < value)
+    return first - begin + more
 
 
 @lean_kernel
 def count_at_most(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
     """How many of the sorted bounds are not above a value."""
-    first, length = begin, end - begin
-    while length > 1:
+    first, length, more = begin, end - begin, np.int64(0)
+    while length > WINDOW:
         half = length >> 1
         first = first + half if bounds[first + half - 1] <= value else first
         length -= half
-    if length == 1 and bounds[first] <= value:
-        first += 1
-    return first - begin
+    for place in range(np.uint64(first), np.uint64(first + length)):
+        more += np.int64(bounds[place] <= value)
+    return first - begin + more

@@ -52,6 +52,14 @@ class Events(NamedTuple):
         return len(self.offsets) - 1
 
 
+def settled(events: Events) -> Events:
+    """The same with columns that follow one another in memory, as kernels take them for granted."""
+    if all(column.flags.c_contiguous for column in events[1:]):
+        return events
+    columns: Any = (np.ascontiguousarray(column) for column in events[1:])
+    return Events(events.names, *columns)
+
+
 def events_from_rows(rows: Sequence[Mapping[str, Any]]) -> Events:
     """Read sparse rows: each a dict of attribute to number, string, boolean or (low, high).
 

@@ -8,6 +8,10 @@ from tocsin.indexes.contract import MATCH, ChangeSet, Floats, Ints
 from tocsin.indexes.matching.common_kernels import N_ROWS, Best, Matches
 from tocsin.indexes.shared.columns import grown
 
+#: From so many rows on, to write a column takes longer than to have one number stand for it.
+MANY = 1 << 12
+NOBODY = np.int32(-1)
+
 
 def empty_report(rows: int) -> Matches:
     """Room for `rows` matches, none of them written yet."""
@@ -50,8 +54,8 @@ def changes_of(step: Ints, subscription: Ints, score: Floats, rank: Ints | None)
         subscription=subscription,
         op=np.full(len(step), MATCH, np.int8),
         row=step,
-        # Nobody reads it here: one number stands for all.
-        other=np.broadcast_to(np.int32(-1), len(step)),
+        # Nobody reads it here: of many, one number stands for all.
+        other=np.full(len(step), -1, np.int32) if len(step) < MANY else np.broadcast_to(NOBODY, len(step)),
         score=score,
         rank=np.zeros(len(step), np.int32) if rank is None else rank,
     )

@@ -19,6 +19,8 @@ from benchmarks.growth_parts.worlds import (
 from benchmarks.range_parts.boxes import SCAN
 from tocsin.indexes.matching import AccessIndex, AdaptiveMatching, MatchScan
 from tocsin.indexes.matching.adaptive import MANY as MANY_MATCHING
+from tocsin.indexes.matching.adaptive import SOME as SOME_MATCHING
+from tocsin.indexes.matching.adaptive import WORK as WORK_MATCHING
 from tocsin.indexes.ranges import RangeAggregate, RangeTopK, TopKRange, TopKScan
 from tocsin.indexes.ranges.changes_switch import MANY as MANY_RANGES
 from tocsin.indexes.ranges.dense import PaintDense
@@ -226,7 +228,11 @@ SWITCHES = {
     "range top-k": Switch(partial(TableWorld, _adaptive_topk), MANY_RANGES, (1, 100, 1000)),
     "windows, top-k": Switch(partial(WindowWorld, PreferenceViews), 1, (10, 100, 1000)),
     "matching, 8 of 400": Switch(
-        partial(MatchingWorld, AdaptiveMatching, is_planted=True), MANY_MATCHING, (1, 100, 1000)
+        partial(MatchingWorld, AdaptiveMatching, is_planted=True),
+        MANY_MATCHING,
+        (1, 100, 1000),
+        WORK_MATCHING,
+        SOME_MATCHING,
     ),
 }
 

@@ -12,24 +12,39 @@ from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
 
-#: Slots from which on access predicates are the faster way. Measured: in batches of a thousand events they
-#: win from 500 to 1,000 on; an event alone has a fixed cost, and is still cheaper to scan for at 8,000.
+#: Slots from which on access predicates are taken. Measured: as fast as the scan from there on for an event
+#: alone.
 MANY = 1 << 12
+#: Slots times events of a batch from which on they are taken as well, if there are some slots at all.
+#: Measured: in batches of 100 and of 1,000 they are faster from a few hundred slots on.
+WORK = 1 << 16
+SOME = 1 << 9
 
 
 class AdaptiveMatching:
     """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies.
 
-    The choice follows from the largest number of slots ever in use, because that is what a scan pays for:
-    it is made once, and again the same after `restore`.
+    The choice follows from the largest number of slots ever in use, and from that number times the events of
+    a batch, because that is what a scan pays for. Once access predicates are taken they stay; a restored one
+    is chosen anew, by the slots at once and by the next large batch.
     """
 
-    def __init__(self, capacity: int = 16, many: int = MANY, tail: int = TAIL, score: str = "sum") -> None:
+    def __init__(
+        self,
+        capacity: int = 16,
+        many: int = MANY,
+        tail: int = TAIL,
+        score: str = "sum",
+        some: int = SOME,
+        work: int = WORK,
+    ) -> None:
         """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
         self._capacity = capacity
         self._score = score
         self._many = many
         self._tail = tail
+        self._some = some
+        self._work = work
         #: one more than the largest slot ever there
         self._top = 0
         self._index: MatchScan | AccessIndex = MatchScan(capacity, score)
@@ -41,10 +56,8 @@ class AdaptiveMatching:
         """
         if len(slots):
             self._top = max(self._top, int(slots.max()) + 1)
-        if self._top >= self._many and isinstance(self._index, MatchScan):
-            access = AccessIndex(self._capacity, self._tail, self._score)
-            access.restore(self._index.arrays())
-            self._index = access
+        if self._top >= self._many:
+            self._take_access()
         self._index.register(slots, predicates)
 
     def terminate(self, slots: Ints) -> None:
@@ -54,8 +67,10 @@ class AdaptiveMatching:
     def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
 
-        Cost: that of the index chosen.
+        Cost: that of the index chosen; as to register all when it is.
         """
+        if self._top >= self._some and self._top * events.n_events >= self._work:
+            self._take_access()
         return self._index.apply(events, top, ids)
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -80,7 +95,7 @@ class AdaptiveMatching:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         self._index.check_invariants()
-        assert isinstance(self._index, AccessIndex) == (self._top >= self._many)
+        assert isinstance(self._index, AccessIndex) or self._top < self._many
 
     def parameters(self, slot: int) -> dict[str, object]:
         """The predicates that a subscription was registered with, in words. Cost: linear in them."""
@@ -88,9 +103,19 @@ class AdaptiveMatching:
 
     def explain(self) -> str:
         """One line: which index this is, how it works, and why it was chosen."""
-        than = "fewer" if isinstance(self._index, MatchScan) else "not fewer"
-        return (
-            f"{self._index.explain()}; chosen because there were up to {self._top:,} at a time, "
-            f"{than} than the {self._many:,} from which on access predicates are faster; "
-            f"a score is the {self._score} of weights"
-        )
+        if isinstance(self._index, AccessIndex) and self._top < self._many:
+            why = f"a batch came to {self._work:,} pairs of events and subscriptions, or more"
+        else:
+            than = "fewer" if isinstance(self._index, MatchScan) else "not fewer"
+            why = (
+                f"there were up to {self._top:,} at a time, {than} than the {self._many:,} from which on "
+                "access predicates are faster, for an event alone too"
+            )
+        return f"{self._index.explain()}; chosen because {why}; a score is the {self._score} of weights"
+
+    def _take_access(self) -> None:
+        """Go over to access predicates, unless it is done. Cost: as to register all."""
+        if isinstance(self._index, MatchScan):
+            access = AccessIndex(self._capacity, self._tail, self._score)
+            access.restore(self._index.arrays())
+            self._index = access

@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SMALL_DISK = 64 << 20
 
 
-def test_nothing_is_lost_or_repeated_by_five_kills(tmp_path: Path) -> None:
-    """A Python worker, Spark's process and the driver, each alone; then twice all of them at any point."""
-    write_input(tmp_path, files=12)
+def test_nothing_is_lost_or_repeated_by_four_kills(tmp_path: Path) -> None:
+    """A Python worker, Spark's process and the driver, each alone; then all of them at any point."""
+    write_input(tmp_path, files=10)
     with Running(tmp_path) as job:
         assert job.wait_for_batches(1), job.said
         kill(job.workers()[-1])
@@ -38,10 +38,9 @@ def test_nothing_is_lost_or_repeated_by_five_kills(tmp_path: Path) -> None:
         while is_alive(jvm) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not is_alive(jvm), "Spark goes on without its driver"
-    for done, pause in zip((7, 9), np.random.default_rng().uniform(0, 2, 2), strict=True):
-        with Running(tmp_path) as job:
-            job.wait_for_batches(done)
-            time.sleep(pause)
+    with Running(tmp_path) as job:
+        job.wait_for_batches(7)
+        time.sleep(np.random.default_rng().uniform(0, 2))
     finished = run(tmp_path)
     assert finished.returncode == 0, finished.stderr
     assert changes(tmp_path) == expected(tmp_path)

@@ -16,6 +16,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Arrays, Bools, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.orders import order_of
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.lazy_boxes import Boxes
 from tocsin.indexes.thresholds.lazy_cells import Cells, Events
@@ -475,9 +476,11 @@ class LazyThresholds:
             everyone = everyone.joined(self._cells.members(self._slots))
         if added is not None:
             everyone = everyone.joined(added)
-            everyone = everyone.take(everyone.order())
+        is_for_cells = self._dimensions < 2 and len(everyone.slots) >= FEWEST_IN_CELLS
+        if added is not None:
+            everyone = everyone.take(everyone.order(), 1 if is_for_cells else None)
         self._boxes, self._cells = Boxes(self._axes, 0), None
-        if self._dimensions < 2 and len(everyone.slots) >= FEWEST_IN_CELLS:
+        if is_for_cells:
             self._cells = Cells(everyone, self._slots, int(self._log.state[CLOCK]))
         else:
             self._boxes.fill(everyone, self._slots, self._log.columns)
@@ -506,14 +509,11 @@ class LazyThresholds:
         )
 
 
-def _by_step(steps: Ints, slots: Ints) -> np.ndarray:
-    """The order by step and, within one, by slot. Cost: n log n."""
-    keys = (steps.astype(np.int64) << int(slots.max()).bit_length()) + slots
-    n_bits = (len(slots) - 1).bit_length()
-    if int(keys.max()).bit_length() + n_bits > 63:
-        return np.argsort(keys)
-    # Numbers are sorted several times as fast as their places, so each brings its own place along.
-    return np.sort((keys << n_bits) + np.arange(len(slots))) & ((1 << n_bits) - 1)
+def _by_step(steps: Ints, slots: Ints) -> Ints:
+    """The order by step and, within one, by slot. Cost: linear."""
+    slot_bits = int(slots.max()).bit_length()
+    keys = (steps.astype(np.uint64) << np.uint64(slot_bits)) | slots.astype(np.uint64)
+    return order_of(keys, slot_bits + int(steps.max()).bit_length())
 
 
 def _settled(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.orders import order_of
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
     BLOCK_BITS,
@@ -24,6 +25,7 @@ from tocsin.indexes.thresholds.lazy_cells_kernels import (
     count_plain,
     fill_buckets,
     find_cells,
+    find_extent,
     find_matured,
     fit_groups,
     narrow_due,
@@ -148,12 +150,10 @@ class Cells:
     def compact(self, slots: SlotColumns, clock: int) -> None:
         """Give up free places; the cells stay. Cost: linear in all slots."""
         self._absorb()
-        leave_places(slots, ANYWHERE)
-        # To list the slots first is several times as fast as to choose by a mask.
-        places = np.sort(slots.place[np.flatnonzero(slots.place >= IN_CELLS)])
-        self.n_groups = -(-len(places) // GROUP)
+        _, count = leave_places(slots, ANYWHERE)
+        self.n_groups = -(-count // GROUP)
         ranges = _free_ranges(self.n_groups)
-        pack_members(self.ranges, slots.place, places, ranges)
+        pack_members(self.ranges, slots, self._looks, ranges)
         self.ranges = ranges
         self._fit_groups(slots, clock)
 
@@ -383,20 +383,16 @@ def _ticks(low: Floats, high: Floats) -> tuple[Floats, float]:
 
     Cost: linear.
     """
-    bounds = np.concatenate([low, high])
-    bounds = bounds[np.isfinite(bounds)]
     # A range that holds nothing but an infinity has an edge next to it, far from any tick.
     is_far = high.min() == -np.inf or low.max() == np.inf
-    for per_unit in TICKS if len(bounds) and not is_far else ():
-        for some in (bounds[:: len(bounds) // SAMPLE + 1], bounds):
-            with _far_apart():
-                numbers = np.rint(some * per_unit)
-                first, last = numbers.min(), numbers.max()
-                is_sparse = last - first > max(len(low), FEW_TICKS)
-            if is_sparse or max(-first, last) > FARTHEST_TICK or (numbers / per_unit != some).any():
-                break
-        else:
-            return np.arange(first, last + 1), per_unit
+    most = float(max(len(low), FEW_TICKS))
+    some = slice(None, None, len(low) // SAMPLE + 1)
+    for per_unit in () if is_far else TICKS:
+        with _far_apart():
+            if find_extent(low[some].copy(), high[some].copy(), per_unit)[0]:
+                are_ticks, first, last = find_extent(low, high, per_unit)
+                if are_ticks and last - first <= most and max(-first, last) <= FARTHEST_TICK:
+                    return np.arange(first, last + 1), per_unit
     return np.empty(0), 0.0
 
 
@@ -471,9 +467,8 @@ def _wavelet(event_cells: Ints, weights: Longs) -> Wavelet:
     """The wavelet of these events. Cost: n log n."""
     count = len(event_cells)
     levels = (count - 1).bit_length()
-    # Numbers are sorted several times as fast as their places, so each cell brings its own place along.
-    keys = np.sort((event_cells.astype(np.int64) << levels) + np.arange(count))
-    cells = (keys >> levels).astype(np.int32)
+    order = order_of(event_cells.astype(np.uint64), int(event_cells.max()).bit_length())
+    cells = event_cells[order]
     shift = max(int(cells[-1]).bit_length() - levels - PIECE_BITS, 0)
     wavelet = Wavelet(
         zeros=np.empty((levels, count + 1), np.int32),
@@ -483,6 +478,5 @@ def _wavelet(event_cells: Ints, weights: Longs) -> Wavelet:
         starts=np.zeros((int(cells[-1]) >> shift) + 2, np.int32),
         shift=np.array([shift]),
     )
-    order = (keys & ((1 << levels) - 1)).astype(np.int32)
     build_wavelet(order, np.empty_like(order), weights, wavelet)
     return wavelet

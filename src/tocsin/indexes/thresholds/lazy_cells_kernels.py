@@ -83,6 +83,25 @@ def search_edges(edges: Floats, begin: int, value: float) -> int:
 
 
 @lean_kernel
+def find_extent(low: Floats, high: Floats, per_unit: float) -> tuple[bool, float, float]:
+    """Whether all finite bounds are whole multiples of a unit, of which there are so many to 1; and the
+    numbers of the first and the last. Without any they are none.
+    """
+    first, last = np.inf, -np.inf
+    n_off = 0
+    # Nothing is decided on the way: so it is done for several bounds at a time.
+    for bounds in (low, high):
+        for index in range(bounds.shape[0]):
+            bound = bounds[index]
+            is_finite = bound - bound == 0.0
+            number = np.rint(bound * per_unit)
+            n_off += is_finite & (number / per_unit != bound)
+            first = min(first, number if is_finite else np.inf)
+            last = max(last, number if is_finite else -np.inf)
+    return bool(n_off == 0 and first <= last), first, last
+
+
+@lean_kernel
 def find_ticks(cells: CellColumns, values: Floats, out_cells: Ints) -> None:
     """As `find_cells`, where edges lie at ticks."""
     per_unit, first = cells.tick_scale[0], 2.0 - 2.0 * cells.tick_scale[1]
@@ -454,14 +473,18 @@ def fit_groups(
 
 
 @lean_kernel
-def pack_members(ranges: RangeColumns, slot_places: Ints, places: Ints, out: RangeColumns) -> None:
-    """Move the members at these places, which their slots know, to the first places of `out`."""
-    for index in range(places.shape[0]):
-        place = np.uint32(places[index]) - np.uint32(IN_CELLS)
-        slot = ranges.slot[place]
-        out.begin[index], out.end[index] = ranges.begin[place], ranges.end[place]
-        out.mark[index], out.slot[index] = ranges.mark[place], slot
-        slot_places[slot] = IN_CELLS + index
+def pack_members(ranges: RangeColumns, slots: SlotColumns, looks: Looks, out: RangeColumns) -> None:
+    """Move all members to the first places of `out`, in their order. It has room for them."""
+    members, count = looks.place, 0
+    for first in range(0, ranges.slot.shape[0], GROUP):
+        n_members = list_members(ranges.slot[first : first + GROUP], slots.is_there, first, members)
+        for index in range(n_members):
+            place = np.uint32(members[index])
+            slot = ranges.slot[place]
+            out.begin[count], out.end[count] = ranges.begin[place], ranges.end[place]
+            out.mark[count], out.slot[count] = ranges.mark[place], slot
+            slots.place[slot] = IN_CELLS + count
+            count += 1
 
 
 @lean_kernel

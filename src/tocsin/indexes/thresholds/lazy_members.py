@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.shared.orders import ascending_bits, order_of
 from tocsin.indexes.thresholds.lazy_columns import GROUP
 from tocsin.indexes.thresholds.lazy_order_kernels import order_rows
 
@@ -28,9 +29,11 @@ class Members(NamedTuple):
     #: int64 (n,): scaled weight still missing, positive.
     need: Longs
 
-    def take(self, chosen: np.ndarray | slice) -> Members:
-        """Those at the chosen positions."""
-        low, high = (np.stack([bound[chosen] for bound in bounds]) for bounds in (self.low, self.high))
+    def take(self, chosen: np.ndarray | slice, axes: int | None = None) -> Members:
+        """Those at the chosen positions; all of their axes, or the first ones."""
+        low, high = (
+            np.stack([bound[chosen] for bound in bounds[:axes]]) for bounds in (self.low, self.high)
+        )
         return Members(self.slots[chosen], low, high, self.need[chosen])
 
     def joined(self, other: Members) -> Members:
@@ -50,32 +53,42 @@ class Members(NamedTuple):
         order = np.arange(count, dtype=np.int32)
         if count <= GROUP:
             return order
-        sides: list[Floats] = []
-        for low, high in zip(self.low, self.high, strict=True):
-            extent = _finite_extent(low, high)
-            if extent is not None:
-                sides += [np.clip(low, *extent), np.clip(high, *extent)]
-        keys = np.empty((count, len(sides) + 1), np.float32)
-        for column, side in enumerate(sides):
-            keys[:, column] = side
-        keys[:, -1] = self.need
-        only = _only_measure(keys)
+        # Of many members a sample is enough to tell whether one measure is.
+        axes, some = self._measures(slice(None, None, max(count // SAMPLE, 1)))
+        only = _only_measure(some, count)
         if only is None:
-            order_rows(keys, order)
+            order_rows(self._measures(slice(None))[1], order)
         else:
-            order = _order_of(keys[:, only])
+            order = _order_of(self.low[axes[only]] if only < len(axes) else self.need)
+            if axes[only : only + 1] == [0]:
+                return order
         # Within a group, in the order of one bound: then what is looked up for one is near to the last's.
         whole = order[: count // GROUP * GROUP].reshape(-1, GROUP)
-        whole[:] = np.take_along_axis(whole, _order_of(self.low[0][whole].astype(np.float32)), axis=1)
+        # Whole numbers are sorted several times as fast as places, so each bound becomes one that ends in its.
+        bounds = ascending_bits(_single(self.low[0][whole])).astype(np.uint64) << np.uint64(32)
+        places = np.sort(bounds | np.arange(GROUP, dtype=np.uint64), axis=1).astype(np.uint32)
+        whole[:] = np.take_along_axis(whole, places, axis=1)
         return order
 
+    def _measures(self, chosen: slice) -> tuple[list[int], NDArray[np.float32]]:
+        """The axes that have an end somewhere; of the chosen members, the bounds on these, and the need."""
+        axes, sides = [], []
+        for axis, (low, high) in enumerate(zip(self.low[:, chosen], self.high[:, chosen], strict=True)):
+            extent = _finite_extent(low, high)
+            if extent is not None:
+                axes.append(axis)
+                sides += [np.clip(low, *extent), np.clip(high, *extent)]
+        need = self.need[chosen]
+        measures = np.empty((len(need), len(sides) + 1), np.float32)
+        for column, side in enumerate((*sides, need)):
+            measures[:, column] = side
+        return axes, measures
 
-def _only_measure(keys: NDArray[np.float32]) -> int | None:
-    """The column that tells everything, where ranges are about as long and needs about equal; else None.
 
-    Of many members a sample is enough. Columns are low and high of each axis, and the need.
+def _only_measure(some: NDArray[np.float32], count: int) -> int | None:
+    """The axis that tells everything of so many members, where ranges are about as long and needs about
+    equal; or, as the number of axes, the need; else None. `some` are measures of a sample.
     """
-    some = keys[:: max(len(keys) // SAMPLE, 1)]
     low, high, need = some[:, :-1:2], some[:, 1:-1:2], some[:, -1:]
     extent = np.maximum(high.max(axis=0) - low.min(axis=0), TINY)
     spreads = np.concatenate(
@@ -86,21 +99,19 @@ def _only_measure(keys: NDArray[np.float32]) -> int | None:
         ]
     )
     widest = int(spreads.argmax())
-    does_matter = spreads > spreads[widest] * GROUP / len(keys)
-    return 2 * widest if np.count_nonzero(does_matter) == 1 and 2 * widest < keys.shape[1] else None
+    does_matter = spreads > spreads[widest] * GROUP / count
+    return widest if np.count_nonzero(does_matter) == 1 and 2 * widest < some.shape[1] else None
 
 
-def _order_of(keys: NDArray[np.float32]) -> Ints:
-    """The order of the keys along the last axis. Cost: n log n.
+def _order_of(values: np.ndarray) -> Ints:
+    """The order of these, as singles. Cost: linear."""
+    return order_of(ascending_bits(_single(values)).astype(np.uint64), 32)
 
-    Whole numbers are sorted several times as fast as places, so each key becomes one that ends in its place.
-    """
-    bits = np.ascontiguousarray(keys).view(np.uint32)
-    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)
-    places = np.arange(keys.shape[-1], dtype=np.uint64)
-    packed = np.sort((ascending << np.uint64(32)) | places, axis=-1)
-    order: Ints = packed.astype(np.uint32).view(np.int32)
-    return order
+
+def _single(values: np.ndarray) -> NDArray[np.float32]:
+    """These as singles, infinite where they are too large."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def _finite_extent(low: Floats, high: Floats) -> tuple[float, float] | None:

@@ -31,9 +31,7 @@ class Members(NamedTuple):
 
     def take(self, chosen: np.ndarray | slice, axes: int | None = None) -> Members:
         """Those at the chosen positions; all of their axes, or the first ones."""
-        low, high = (
-            np.stack([bound[chosen] for bound in bounds[:axes]]) for bounds in (self.low, self.high)
-        )
+        low, high = (np.stack([bound[chosen] for bound in bounds[:axes]]) for bounds in (self.low, self.high))
         return Members(self.slots[chosen], low, high, self.need[chosen])
 
     def joined(self, other: Members) -> Members:
@@ -64,7 +62,7 @@ class Members(NamedTuple):
                 return order
         # Within a group, in the order of one bound: then what is looked up for one is near to the last's.
         whole = order[: count // GROUP * GROUP].reshape(-1, GROUP)
-        # Whole numbers are sorted several times as fast as places, so each bound becomes one that ends in its.
+        # Whole numbers are sorted several times as fast as places: each bound becomes one with its place.
         bounds = ascending_bits(_single(self.low[0][whole])).astype(np.uint64) << np.uint64(32)
         places = np.sort(bounds | np.arange(GROUP, dtype=np.uint64), axis=1).astype(np.uint32)
         whole[:] = np.take_along_axis(whole, places, axis=1)

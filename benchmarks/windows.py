@@ -11,7 +11,9 @@ import json
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -29,6 +31,7 @@ OWN = "engine"
 SMA = "SMA"
 TMA = "TMA"
 TSL = "TSL"
+LITERAL = "TSL, query by query"
 SCAN = "scan"
 MATRIX = "matrix product"
 RIVALS: dict[str, Callable[..., RowIndex]] = {
@@ -36,13 +39,29 @@ RIVALS: dict[str, Callable[..., RowIndex]] = {
     SMA: SkybandMonitoring,
     TMA: TopKMonitoring,
     TSL: ThresholdSortedLists,
+    LITERAL: partial(ThresholdSortedLists, together=1),
     SCAN: PreferenceScan,
     MATRIX: MatrixRecompute,
 }
 #: Cycles between registration and what counts: none but to warm up, or as many as the window has.
 BEGINNING = 3
 SETTLED = 100
+#: What a case is called in which sorted lists take part: they read all rows in each cycle, and leave nothing
+#: of the others in the caches.
+BESIDE_LISTS = "beside sorted lists"
 RESULTS = Path(__file__).parent / "results" / "windows.jsonl"
+
+
+class Contest(NamedTuple):
+    """A workload and who takes part, the engine's own index first if it does."""
+
+    workload: Workload
+    entries: list[Entry]
+    #: cycles that count, and before that
+    cycles: int
+    before: int
+    #: what is said of it beside the workload's name
+    note: str = ""
 
 
 def main(quick: bool, chosen: Sequence[int] | None = None) -> None:
@@ -53,51 +72,59 @@ def main(quick: bool, chosen: Sequence[int] | None = None) -> None:
     console.print(surroundings)
     plan = _plan(quick)
     plan = plan if chosen is None else [plan[number] for number in chosen]
-    used = {entry.rival for _, entries, _, _ in plan for entry in entries}
+    used = {entry.rival for contest in plan for entry in contest.entries}
     tiny = Workload(IND, 100, 5, rows=2000, rate=100)
     compile_s = {name: round(warm_up(make, tiny), 2) for name, make in RIVALS.items() if name in used}
     console.print("seconds to compile or load, and to warm up:", compile_s)
     surroundings |= {"quick": quick, "compile_s": compile_s}
     RESULTS.parent.mkdir(exist_ok=True)
-    for workload, entries, cycles, before in plan:
+    for workload, entries, cycles, before, note in plan:
         found = measure(workload, entries, cycles, before)
         console.print(_table(found, before))
         surroundings |= {"numpy_scan_ms_after": machine.numpy_scan_ms(), "load_after": os.getloadavg()[0]}
         with RESULTS.open("a") as lines:
             for result in found:
                 lines.write(
-                    json.dumps({**result.record(), "cycles_before": before, "machine": surroundings}) + "\n"
+                    json.dumps(
+                        {**result.record(), "cycles_before": before, "note": note, "machine": surroundings}
+                    )
+                    + "\n"
                 )
     console.print(f"written: {RESULTS.name}")
 
 
-def _plan(quick: bool) -> list[tuple[Workload, list[Entry], int, int]]:
-    """Workloads with their entries, the engine's own index first; cycles that count, and before that.
+def _plan(quick: bool) -> list[Contest]:
+    """All contests.
 
     The paper counts from the registration on. A skyband grows for some hundred cycles after it, in which SMA
     computes more queries afresh than later: hence one workload is measured once more when it has settled.
     """
     # A tenth of the rows for those that take long.
     small = [
-        (Workload(data, 1000, 20, rows=100_000, rate=1000), [*_three(30), *_slow(5)], 30, BEGINNING)
+        Contest(Workload(data, 1000, 20, rows=100_000, rate=1000), [*_three(30), *_slow(5)], 30, BEGINNING)
         for data in (IND, ANT)
     ]
     if quick:
         return small
+    lists = [*_only(50, SMA, TMA, TSL), *_only(20, LITERAL)]
     plan = [
-        (Workload(IND, 1000, 20), [*_three(100), *_only(100, TSL), *_only(3, SCAN)], 100, BEGINNING),
-        (Workload(ANT, 1000, 20), [*_three(100), *_only(100, TSL)], 100, BEGINNING),
-        (Workload(IND, 1000, 100), _three(50), 50, BEGINNING),
-        (Workload(ANT, 1000, 100), [*_only(50, OWN, SMA), *_only(10, TMA)], 50, BEGINNING),
-        (Workload(IND, 10_000, 20), _three(50), 50, BEGINNING),
-        (Workload(ANT, 10_000, 20), [*_only(50, OWN), *_only(10, SMA)], 50, BEGINNING),
-        (Workload(IND, 100_000, 20), [*_only(50, OWN, SMA), *_only(5, TMA)], 50, BEGINNING),
-        *((Workload(data, 1000, 20), _only(50, OWN, SMA), 50, SETTLED) for data in (IND, ANT)),
+        Contest(Workload(IND, 1000, 20), _three(100), 100, BEGINNING),
+        Contest(Workload(ANT, 1000, 20), _three(100), 100, BEGINNING),
+        Contest(Workload(IND, 1000, 100), _three(50), 50, BEGINNING),
+        Contest(Workload(ANT, 1000, 100), [*_only(50, OWN, SMA), *_only(10, TMA)], 50, BEGINNING),
+        Contest(Workload(IND, 10_000, 20), _three(50), 50, BEGINNING),
+        Contest(Workload(ANT, 10_000, 20), [*_only(50, OWN), *_only(10, SMA)], 50, BEGINNING),
+        Contest(Workload(IND, 100_000, 20), [*_only(50, OWN, SMA), *_only(5, TMA)], 50, BEGINNING),
+        *(Contest(Workload(data, 1000, 20), _only(50, OWN, SMA), 50, SETTLED) for data in (IND, ANT)),
+        Contest(
+            Workload(IND, 1000, 20), [*_only(50, OWN), *lists, *_only(3, SCAN)], 50, BEGINNING, BESIDE_LISTS
+        ),
+        Contest(Workload(ANT, 1000, 20), [*_only(50, OWN), *lists], 50, BEGINNING, BESIDE_LISTS),
     ]
     others = [Workload(IND, 1000, 20, score=score) for score in (PRODUCT, SQUARES)]
     others += [Workload(IND, 1000, 20, dimensions=dimensions) for dimensions in (2, 6, 8)]
     few = [*_only(20, OWN), *_only(5, SMA)]
-    return plan + small + [(workload, few, 20, BEGINNING) for workload in others]
+    return plan + small + [Contest(workload, few, 20, BEGINNING) for workload in others]
 
 
 def _three(cycles: int) -> list[Entry]:
@@ -151,7 +178,7 @@ def _table(measures: list[Measure], before: int) -> Table:
 if __name__ == "__main__":
     options = _arguments()
     if options.list:
-        for number, (work, *_, cycles_before) in enumerate(_plan(options.quick)):
-            print(f"{number}: {work.name}, {cycles_before} cycles before")
+        for number, one in enumerate(_plan(options.quick)):
+            print(f"{number}: {one.workload.name}, {one.before} cycles before {one.note}".rstrip())
     else:
         main(options.quick, options.numbers or None)

@@ -94,12 +94,13 @@ def _boxes(line: Line) -> list[Record]:
 
 def of_windows(line: Line) -> list[Record]:
     """Milliseconds a cycle. The program keeps the median and the extremes of its many cycles."""
-    settled = ", settled" if line["cycles_before"] >= 100 else ""
+    note = ", settled" if line["cycles_before"] >= 100 else ""
+    note += f", {line['note']}" if line.get("note") else ""
     names = ("queries", "k", "rows", "rate", "dimensions", "cycles")
     return [
         Record(
             "windows",
-            line["workload"] + settled,
+            line["workload"] + note,
             line["rival"],
             "ms a cycle",
             (line["least_ms"], line["median_ms"], line["most_ms"]),

@@ -59,7 +59,7 @@ HIGHLIGHTS = (
         "windows",
         ("IND N=1,000,000 r=10,000 d=4 Q=1,000 k=20 sum", "IND N=100,000 r=1,000 d=4 Q=1,000 k=20 sum"),
         "engine",
-        ("SMA", "TMA", "TSL"),
+        ("SMA", "TMA"),
     ),
     Highlight(
         "Matching, all matches",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,17 +69,24 @@ class SortedMachine(PreferenceMachine):
         )
 
 
+class LiteralMachine(SortedMachine):
+    """TSL, as it scores a row for one query after the other."""
+
+    kind = partial(ThresholdSortedLists, together=1)
+
+
 class MatrixMachine(SortedMachine):
     """Recomputation, over windows and tables."""
 
     kind = MatrixRecompute
 
 
-for machine in (TopKMachine, SkybandMachine, SortedMachine, MatrixMachine):
+for machine in (TopKMachine, SkybandMachine, SortedMachine, LiteralMachine, MatrixMachine):
     machine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=12)
 TestTopKMonitoring = TopKMachine.TestCase
 TestSkybandMonitoring = SkybandMachine.TestCase
 TestThresholdSortedLists = SortedMachine.TestCase
+TestThresholdSortedListsOneByOne = LiteralMachine.TestCase
 TestMatrixRecompute = MatrixMachine.TestCase
 
 

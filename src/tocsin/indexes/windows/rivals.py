@@ -15,7 +15,6 @@ from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.scans import step_bounds, widened
 from tocsin.indexes.windows.tsl_kernels import (
-    TOGETHER,
     add_rows,
     drop_rows,
     merge_list,
@@ -28,6 +27,8 @@ from tocsin.indexes.windows.views_terms import linear_terms
 #: Rows and queries that are multiplied at a time.
 ROW_BLOCK = 1 << 17
 QUERY_BLOCK = 64
+#: Queries that TSL scores a row for at a time: in one vectorised loop.
+TOGETHER = 256
 
 
 class WeightedSums(ABC):
@@ -195,8 +196,9 @@ class WeightedSums(ABC):
 class ThresholdSortedLists(WeightedSums):
     """TSL: a sorted list for each column, and for each query a view of k to k_max rows.
 
-    Every row that comes is scored for every query. A view that falls below k is filled by the threshold
-    algorithm, which goes down all lists in turn until no row further down can matter.
+    Every row that comes is scored for every query, for `together` of them at a time; the paper takes one.
+    A view that falls below k is filled by the threshold algorithm, which goes down all lists in turn until no
+    row further down can matter.
     """
 
     def __init__(
@@ -207,6 +209,7 @@ class ThresholdSortedLists(WeightedSums):
         descending: bool,
         newest_first: bool,
         capacity: int = 16,
+        together: int = TOGETHER,
     ) -> None:
         super().__init__(
             dimensions, program, descending=descending, newest_first=newest_first, capacity=capacity
@@ -220,6 +223,7 @@ class ThresholdSortedLists(WeightedSums):
         #: bool (slots,): whether the view holds all rows there are
         self._is_whole: Bools = np.zeros(capacity, np.bool_)
         self.refills = 0
+        self._scores: Floats = np.empty(together)
 
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
         """Cost: all rows for each list; each row that comes for each query; and the refills."""
@@ -238,7 +242,7 @@ class ThresholdSortedLists(WeightedSums):
             add_rows(
                 live, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
                 self._is_whole, self._values, self._born, self._scored(), row[born != ABSENT], self._tie_sign,
-                np.empty(self._weight.shape[1]), np.empty(TOGETHER), np.empty(len(self._columns)),
+                np.empty(self._weight.shape[1]), self._scores, np.empty(len(self._columns)),
                 is_touched, is_short,
             )  # fmt: skip
         self._compute(np.flatnonzero(is_short).astype(np.int32))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import lean_kernel
-
-#: Queries that a row is scored for at a time.
-TOGETHER = 256
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 @lean_kernel
@@ -126,21 +123,18 @@ def drop_rows(
         size[slot] = kept
 
 
-@lean_kernel
+@inlined
 def score_queries(weight: Floats, x: Floats, begin: int, n: int, last: Floats, out_key: Floats) -> int:
     """Score a row for `n` queries from `begin` on; how many of them it concerns."""
-    for t in range(len(x)):
-        weights = weight[t, begin : begin + n]
-        if t == 0:
-            for j in range(n):
-                out_key[j] = weights[j] * x[t]
-        else:
-            for j in range(n):
-                out_key[j] += weights[j] * x[t]
-    lasts = last[begin : begin + n]
+    first = np.uint64(begin)
+    for j in range(np.uint64(n)):
+        out_key[j] = weight[0, first + j] * x[0]
+    for t in range(1, len(x)):
+        for j in range(np.uint64(n)):
+            out_key[j] += weight[t, first + j] * x[t]
     n_hits = 0
-    for j in range(n):
-        n_hits += 1 if out_key[j] >= lasts[j] else 0
+    for j in range(np.uint64(n)):
+        n_hits += 1 if out_key[j] >= last[first + j] else 0
     return n_hits
 
 
@@ -168,10 +162,10 @@ def add_rows(
 ) -> None:
     """Score each row that comes for every query, let it into the views it concerns; mark views below k.
 
-    `weight` is (terms, slots). `last` (slots,) is scratch for the key that a row must have, `key` (TOGETHER,)
-    and `x` (terms,) are scratch too.
+    `weight` is (terms, slots). `last` (slots,) is scratch for the key that a row must have, `key`, as
+    long as queries are scored together, and `x` (terms,) are scratch too.
     """
-    n_slots = weight.shape[1]
+    n_slots, together = weight.shape[1], len(key)
     last[:] = np.inf
     for i in range(len(slots)):
         slot = slots[i]
@@ -183,8 +177,8 @@ def add_rows(
         row = came[a]
         for t in range(len(scored)):
             x[t] = values[row, scored[t]]
-        for begin in range(0, n_slots, TOGETHER):
-            n = min(TOGETHER, n_slots - begin)
+        for begin in range(0, n_slots, together):
+            n = min(together, n_slots - begin)
             if score_queries(weight, x, begin, n, last, key) == 0:
                 continue
             for j in range(n):

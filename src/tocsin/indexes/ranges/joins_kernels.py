@@ -166,7 +166,7 @@ def report_image(
             if n_out + n_found > len(out.step):
                 return -1
             for i in range(n_found):
-                box = int(tree.slot[found[i]])
+                box = int(np.int64(tree.slot[found[i]]))
                 stays = has_twin and is_inside(mine.boxes, box, images.value, twin, n_mine)
                 if stays and not (is_old and images.touched[image]):
                     continue

@@ -271,7 +271,7 @@ def change_nodes(tree: RowTree, place: int, sign: int) -> None:
 @lean_kernel
 def drop_row(tree: RowTree, row: int) -> None:
     """Take out a row that is there. Cost: a leaf and the levels above it."""
-    place = int(tree.place[row])
+    place = int(np.int64(tree.place[row]))
     tree.slot[place] = -1
     change_nodes(tree, place, -1)
 

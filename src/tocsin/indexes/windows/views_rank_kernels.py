@@ -204,7 +204,7 @@ def sort_heap(keys: Floats, ties: Longs, rows: Ints, size: int) -> None:
         last = size - i
         key = keys[last]
         tie = ties[last]
-        row = rows[last]
+        row = int(np.int64(rows[last]))
         keys[last] = keys[0]
         ties[last] = ties[0]
         rows[last] = rows[0]

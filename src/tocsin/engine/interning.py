@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
-from tocsin.engine.text import text_of
-from tocsin.indexes.contract import Arrays, Floats, Ints, Longs
+from tocsin.engine.floats import numbers_of
+from tocsin.engine.text import names_of
+from tocsin.indexes.contract import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
 
@@ -33,19 +33,22 @@ class Interner:
     def forget(self) -> None:
         """Free the codes that no row uses any more. Cost: linear in the codes released since."""
         if self._released:
-            released = np.unique(np.concatenate(self._released))
+            released = np.concatenate(self._released)
             self._released = []
-            self._names.remove(released[self._uses[released] == 0])
+            unused = released[self._uses[released] == 0]
+            if len(unused):
+                self._names.remove(np.unique(unused))
 
     def text(self, codes: np.ndarray) -> pa.Array:
         """The values of codes, as text."""
         return one_array(self._names.gather(codes))
 
     def _codes(self, column: pa.Array, change: int) -> Floats:
-        present = np.asarray(pc.invert(pc.is_null(column, nan_is_null=True)), np.bool_)
         codes = np.full(len(column), np.nan)
+        present = _present(column)
         if present.any():
-            slots, _ = self._names.add(text_of(column.filter(pa.array(present))))
+            held = column if present.all() else column.filter(pa.array(present))
+            slots, _ = self._names.add(names_of(held))
             self._uses = grown(self._uses, self._names.top)
             np.add.at(self._uses, slots, change)
             if change < 0:
@@ -59,3 +62,12 @@ class Interner:
     def restore(self, arrays: Arrays) -> None:
         self._uses = arrays["uses"].astype(np.int64)
         self._names.restore({name: array for name, array in arrays.items() if name != "uses"})
+
+
+def _present(column: pa.Array) -> Bools:
+    """Which values are neither NULL nor NaN."""
+    if column.null_count in (0, len(column)) and not pa.types.is_floating(column.type):
+        return np.full(len(column), column.null_count == 0)
+    if pa.types.is_floating(column.type):
+        return ~np.isnan(numbers_of(column))
+    return np.asarray(column.is_valid(), np.bool_)

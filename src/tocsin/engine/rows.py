@@ -1,23 +1,25 @@
 """Rows as Arrow columns: appended in batches, read by position, dropped from the front or compacted.
 
-Small pieces are merged into larger ones as they come, as in a log-structured tree, so that a store
-filled one row at a time still has few pieces.
+Pieces are merged into larger ones, some at a time, as in a log-structured tree, so that a store filled one
+row at a time still has few pieces.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.floats import floats_of
+from tocsin.engine.arrow import one_array
+from tocsin.engine.floats import numbers_of
 from tocsin.indexes.contract import Bytes, Floats, Longs
 
 #: Up to so many rows are looked up one by one: cheaper than to sort them by piece.
-FEW = 8
-#: Rows of a piece, at most, whose columns are also kept as doubles.
-SMALL = 1 << 16
+FEW = 16
+#: So many pieces are merged at once.
+LOOSE = 32
 
 
 class RowStore:
@@ -28,8 +30,10 @@ class RowStore:
         self.first = 0
         self._pieces: list[pa.Table] = []
         self._starts: list[int] = []
-        #: of each piece the columns that were asked for as doubles, if it is small
-        self._floats: list[dict[str, Floats]] = []
+        #: of each piece the columns that were asked for as numbers
+        self._numbers: list[dict[str, np.ndarray]] = []
+        #: pieces, the last ones, that came since some were merged
+        self._n_loose = 0
         self.next = 0
 
     def __len__(self) -> int:
@@ -42,14 +46,11 @@ class RowStore:
             return first
         self._pieces.append(rows.combine_chunks())
         self._starts.append(first)
-        self._floats.append({})
+        self._numbers.append({})
         self.next += rows.num_rows
-        while len(self._pieces) > 1 and self._pieces[-2].num_rows <= 2 * self._pieces[-1].num_rows:
-            last = self._pieces.pop()
-            self._starts.pop()
-            self._floats.pop()
-            self._pieces[-1] = pa.concat_tables([self._pieces[-1], last]).combine_chunks()
-            self._floats[-1] = {}
+        self._n_loose += 1
+        if self._n_loose == LOOSE:
+            self._merge()
         return first
 
     def take(self, positions: Longs, columns: list[str] | None = None) -> pa.Table:
@@ -72,11 +73,27 @@ class RowStore:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
 
-    def row(self, position: int, columns: list[str]) -> list[pa.Scalar]:
-        """Some columns of one row that is there. Cost: a search among the pieces."""
+    def column(self, positions: Longs, name: str) -> pa.ChunkedArray:
+        """A column at `positions`, in that order; null where a position is negative."""
+        if len(positions) > FEW or not self._pieces:
+            return self.take(positions, [name]).column(0)
+        kind, parts = self.schema.field(name).type, []
+        for position in positions.tolist():
+            piece = bisect_right(self._starts, position) - 1
+            if piece < 0:
+                parts.append(pa.nulls(1, kind))
+            else:
+                parts += self._pieces[piece].column(name).slice(position - self._starts[piece], 1).chunks
+        return pa.chunked_array(parts, kind)
+
+    def row(self, position: int, columns: list[str]) -> list[Any]:
+        """Some columns of one row that is there, as Python's values; times as UTC microseconds.
+
+        Cost: a search among the pieces.
+        """
         piece = bisect_right(self._starts, position) - 1
         local = position - self._starts[piece]
-        return [self._pieces[piece].column(name)[local] for name in columns]
+        return [_value_of(self._pieces[piece].column(name)[local]) for name in columns]
 
     def floats(self, positions: Longs, name: str) -> Floats:
         """A numeric column at `positions` as doubles; NaN for NULL, and where a position is negative.
@@ -88,26 +105,34 @@ class RowStore:
             for place, position in enumerate(positions.tolist()):
                 piece = bisect_right(self._starts, position) - 1
                 if piece >= 0:
-                    local = position - self._starts[piece]
-                    values[place : place + 1] = self._piece_floats(piece, slice(local, local + 1), name)
-            return values
-        piece_of = np.searchsorted(self._starts, positions, side="right") - 1
-        for piece in np.unique(piece_of).tolist():
-            if piece >= 0:
-                mine = piece_of == piece
-                values[mine] = self._piece_floats(piece, positions[mine] - self._starts[piece], name)
+                    values[place] = self._piece_numbers(piece, name)[position - self._starts[piece]]
+        else:
+            piece_of = np.searchsorted(self._starts, positions, side="right") - 1
+            for piece in np.unique(piece_of).tolist():
+                if piece >= 0:
+                    mine = piece_of == piece
+                    values[mine] = self._piece_numbers(piece, name)[positions[mine] - self._starts[piece]]
+        values += 0.0
         return values
 
-    def _piece_floats(self, piece: int, local: slice | Longs, name: str) -> Floats:
-        """Some rows of a piece. Small pieces, in which most reads are, are kept as doubles."""
-        column, known = self._pieces[piece].column(name), self._floats[piece]
-        if len(column) > SMALL:
-            if isinstance(local, slice):
-                return floats_of(column.slice(local.start, local.stop - local.start))
-            return floats_of(column.take(pa.array(local)))
+    def _piece_numbers(self, piece: int, name: str) -> np.ndarray:
+        """A column of a piece as numbers, which are the column itself unless it has nulls."""
+        known = self._numbers[piece]
         if name not in known:
-            known[name] = floats_of(column)
-        return known[name][local]
+            known[name] = numbers_of(one_array(self._pieces[piece].column(name)))
+        return known[name]
+
+    def _merge(self) -> None:
+        """Make one piece of those that are loose, and of those before that are not much larger."""
+        first = len(self._pieces) - self._n_loose
+        count = self.next - self._starts[first]
+        while first and self._pieces[first - 1].num_rows <= 2 * count:
+            first -= 1
+            count += self._pieces[first].num_rows
+        self._pieces[first:] = [pa.concat_tables(self._pieces[first:]).combine_chunks()]
+        self._numbers[first:] = [{}]
+        del self._starts[first + 1 :]
+        self._n_loose = 0
 
     def _take_piece(self, piece: int, positions: Longs, schema: pa.Schema) -> pa.Table:
         if piece < 0:
@@ -124,18 +149,19 @@ class RowStore:
         while self._pieces and self._starts[0] + self._pieces[0].num_rows <= self.first:
             self._pieces.pop(0)
             self._starts.pop(0)
-            self._floats.pop(0)
+            self._numbers.pop(0)
+        self._n_loose = min(self._n_loose, len(self._pieces))
         if self._pieces and self.first - self._starts[0] > self._pieces[0].num_rows // 2:
             kept = self._pieces[0].slice(self.first - self._starts[0])
             self._pieces[0] = kept.take(pa.array(np.arange(kept.num_rows)))
             self._starts[0] = self.first
-            self._floats[0] = {}
+            self._numbers[0] = {}
 
     def compact(self, live: Longs) -> None:
         """Keep only the rows at `live`; their positions become 0, 1, 2, … in that order."""
         kept = self.take(live)
         self.first = self.next = 0
-        self._pieces, self._starts, self._floats = [], [], []
+        self._pieces, self._starts, self._numbers, self._n_loose = [], [], [], 0
         self.append(kept)
 
     def save(self) -> Bytes:
@@ -146,7 +172,7 @@ class RowStore:
     def load(self, data: Bytes, first: int) -> None:
         """Become what `save` wrote, with the first row at position `first`."""
         self.first = self.next = first
-        self._pieces, self._starts, self._floats = [], [], []
+        self._pieces, self._starts, self._numbers, self._n_loose = [], [], [], 0
         self.append(table_from_bytes(data))
 
 
@@ -162,6 +188,11 @@ def table_from_bytes(data: Bytes) -> pa.Table:
     """The inverse of `table_to_bytes`."""
     with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
         return reader.read_all()
+
+
+def _value_of(value: pa.Scalar) -> Any:
+    # Not every time that Arrow can hold is one of Python's.
+    return value.value if isinstance(value, pa.TimestampScalar) else value.as_py()
 
 
 def _nulls(schema: pa.Schema, count: int) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
+from tocsin.indexes.shared.texts import Strings
 
 #: Up to so many values are written one by one: cheaper than to have Arrow cast them.
 FEW = 32
@@ -29,8 +30,6 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return column
     if pa.types.is_integer(kind):
-        if len(column) <= FEW:
-            return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
         return column.cast(pa.string())
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "True", "False")
@@ -39,6 +38,15 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         return _each_distinct(pc.add(column, pa.scalar(0.0, kind)), str)
     return _each_distinct(column, str)
+
+
+def names_of(column: pa.Array) -> Strings:
+    """As `text_of`, for a column without nulls, and as a list if the values are few."""
+    if len(column) > FEW or pa.types.is_timestamp(column.type):
+        return text_of(column)
+    if pa.types.is_floating(column.type):
+        return [str(value + 0.0) for value in column.to_pylist()]
+    return [str(value) for value in column.to_pylist()]
 
 
 def value_of(text: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -71,6 +71,7 @@ class SelectGroup(RowGroup):
         self._select = plan.select
         self._columns = where_columns(plan)
         self._columns += list(plan.score.columns) if plan.score else []
+        self._shown = [item.column for item in plan.select]
         self._index = _select_index(plan, windowed=isinstance(source, Window))
         self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
         if isinstance(plan, Rows) and isinstance(source, Table):
@@ -82,7 +83,7 @@ class SelectGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
-        touched = delta.touched([item.column for item in self._select])
+        touched = delta.touched(self._shown)
         return self._index.apply(delta.for_index(*_columns(delta, self._columns), touched))
 
     def follow(self, source: str, delta: SourceDelta) -> None:
@@ -165,6 +166,8 @@ class AggregateGroup(RowGroup):
             return pa.chunked_array([pa.nulls(len(changes.row), pa.string())])
         named = changes.row >= 0
         texts = self._source.key_text(changes.row[named])
+        if len(texts) == len(named):
+            return pa.chunked_array([texts], pa.string())
         return pa.chunked_array([texts.take(pa.array(np.cumsum(named) - 1, mask=~named))], pa.string())
 
     def rows(self, changes: ChangeSet) -> pa.Array:

@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Longs, RowDelta
 from tocsin.indexes.ranges.images_kernels import place_images
 from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.scans import writable
 
 #: Up to so many rows are sorted one by one.
@@ -62,6 +63,11 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
     )
 
 
+def largest_step(images: Images) -> int:
+    """How many images a step has, at most."""
+    return len(images.row) if len(images.middle) == 1 else int(np.diff(images.start).max(initial=0))
+
+
 def _few_images(delta: RowDelta, required: int, key: int) -> Images:
     delta = RowDelta(
         seq=writable(delta.seq, np.int64),
@@ -86,7 +92,7 @@ def _few_images(delta: RowDelta, required: int, key: int) -> Images:
         by_first=np.empty(room, np.int64),
         bucket=np.empty(room, np.int64),
     )
-    count = place_images(delta, required, key, np.empty(room, np.int64), images)
+    count = compiled(place_images)(delta, required, key, np.empty(room, np.int64), images)
     if count == room:
         return images
     return Images._make((images.start, images.middle, *(column[:count] for column in images[2:])))

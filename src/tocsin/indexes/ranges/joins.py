@@ -15,6 +15,7 @@ from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT, Side, list_pairs, r
 from tocsin.indexes.ranges.rows import ChainedRows
 from tocsin.indexes.ranges.step_kernels import Images
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 #: 2**64 over the golden ratio: multiplying by it spreads codes over the buckets (Knuth).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -67,7 +68,7 @@ class RangeJoin:
         mine, theirs, tree = self._side(side), self._side(1 - side), self._bounds.tree
         point, found = np.empty((1, sum(self._widths))), self._bounds.boxes.affected
         changes, born = self._run(
-            lambda out, out_born, cursor: report_pairs(
+            lambda out, out_born, cursor: compiled(report_pairs)(
                 mine, theirs, tree, side, images, point, found, out, out_born, cursor
             )
         )

@@ -51,8 +51,10 @@ class TallyRows:
 
     def fit(self, y: Floats) -> None:
         """Have the limbs that the values need. Cost: a pass over them; over all rows if limbs are missing."""
+        if not self._is_summed:
+            return
         first, end = limbs_of(y)
-        if not self._is_summed or first == end:
+        if first == end:
             return
         have = int(self.tally.state[FIRST_LIMB])
         if not self.tally.n_before[self.tally.state[N_BLOCKS]]:

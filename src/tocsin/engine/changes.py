@@ -46,8 +46,9 @@ def changes_table(
     schema = SCHEMA_WITH_ROWS if with_rows else SCHEMA
     tables = []
     for group, changes in told:
-        for begin in range(0, len(changes.step), CHUNK):
-            part = changes.part(begin, begin + CHUNK)
+        count = len(changes.step)
+        for begin in range(0, count, CHUNK):
+            part = changes if count <= CHUNK else changes.part(begin, begin + CHUNK)
             tables.append(_part_table(group, part, seq, ids, schema))
     if not tables:
         return _NONE_WITH_ROWS if with_rows else _NONE

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.rows import FEW, RowStore
+from tocsin.engine.few import FEW
+from tocsin.engine.rows import RowStore
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs, RowDelta
 
 

@@ -16,7 +16,7 @@ from tocsin.indexes.contract import Floats, Longs
 DOUBLE_SCALE = 1 << 20
 
 #: What the values of a column are as they lie, by the id of its type.
-_AS_LAID: dict[int, type[np.generic]] = {
+AS_LAID: dict[int, type[np.generic]] = {
     pa.int32().id: np.int32,
     pa.int64().id: np.int64,
     pa.float32().id: np.float32,
@@ -33,7 +33,7 @@ def floats_of(column: pa.Array | pa.ChunkedArray) -> Floats:
 def numbers_of(column: pa.Array) -> np.ndarray:
     """A numeric column as numbers: as they lie, not copied, if none is NULL; else doubles, NaN for NULL."""
     kind = column.type
-    as_laid = _AS_LAID.get(kind.id)
+    as_laid = AS_LAID.get(kind.id)
     if as_laid is not None and not column.null_count:
         return np.frombuffer(column.buffers()[1], as_laid, len(column) + column.offset)[column.offset :]
     if pa.types.is_decimal(kind):

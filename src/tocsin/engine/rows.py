@@ -1,7 +1,7 @@
 """Rows as Arrow columns: appended in batches, read by position, dropped from the front or compacted.
 
 Pieces are merged into larger ones, some at a time, as in a log-structured tree, so that a store filled one
-row at a time still has few pieces.
+row at a time still has few pieces. A few rows become a table only when they are merged, or taken.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.arrow import one_array
-from tocsin.engine.floats import numbers_of
+from tocsin.engine.few import FEW, FewRows
+from tocsin.engine.floats import AS_LAID, numbers_of
 from tocsin.indexes.contract import Bytes, Floats, Longs
 
-#: Up to so many rows are looked up one by one: cheaper than to sort them by piece.
-FEW = 16
 #: So many pieces are merged at once.
 LOOSE = 32
 
@@ -28,23 +27,29 @@ class RowStore:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.first = 0
-        self._pieces: list[pa.Table] = []
+        self._pieces: list[pa.Table | FewRows] = []
         self._starts: list[int] = []
         #: of each piece the columns that were asked for as numbers
         self._numbers: list[dict[str, np.ndarray]] = []
         #: pieces, the last ones, that came since some were merged
         self._n_loose = 0
         self.next = 0
+        #: by column, its place
+        self._place = {name: place for place, name in enumerate(schema.names)}
+        #: by column, how its numbers lie, if they do
+        self._as_laid = {
+            field.name: np.dtype(AS_LAID[field.type.id]) for field in schema if field.type.id in AS_LAID
+        }
 
     def __len__(self) -> int:
         return self.next - self.first
 
-    def append(self, rows: pa.Table) -> int:
+    def append(self, rows: pa.Table | FewRows) -> int:
         """Add rows; the position of the first. Cost: amortised logarithmic copies a row."""
         first = self.next
         if rows.num_rows == 0:
             return first
-        self._pieces.append(rows.combine_chunks())
+        self._pieces.append(rows if isinstance(rows, FewRows) else rows.combine_chunks())
         self._starts.append(first)
         self._numbers.append({})
         self.next += rows.num_rows
@@ -82,8 +87,12 @@ class RowStore:
             piece = bisect_right(self._starts, position) - 1
             if piece < 0:
                 parts.append(pa.nulls(1, kind))
+                continue
+            rows, local = self._pieces[piece], position - self._starts[piece]
+            if isinstance(rows, FewRows):
+                parts.append(pa.array([rows.rows[local][self._place[name]]], kind))
             else:
-                parts += self._pieces[piece].column(name).slice(position - self._starts[piece], 1).chunks
+                parts += rows.column(name).slice(local, 1).chunks
         return pa.chunked_array(parts, kind)
 
     def row(self, position: int, columns: list[str]) -> list[Any]:
@@ -92,34 +101,60 @@ class RowStore:
         Cost: a search among the pieces.
         """
         piece = bisect_right(self._starts, position) - 1
-        local = position - self._starts[piece]
-        return [_value_of(self._pieces[piece].column(name)[local]) for name in columns]
+        rows, local = self._pieces[piece], position - self._starts[piece]
+        if isinstance(rows, FewRows):
+            return [rows.rows[local][self._place[name]] for name in columns]
+        return [self._value(piece, local, name) for name in columns]
 
     def floats(self, positions: Longs, name: str) -> Floats:
         """A numeric column at `positions` as doubles; NaN for NULL, and where a position is negative.
 
         Cost: linear.
         """
-        values = np.full(len(positions), np.nan)
         if len(positions) <= FEW:
-            for place, position in enumerate(positions.tolist()):
-                piece = bisect_right(self._starts, position) - 1
-                if piece >= 0:
-                    values[place] = self._piece_numbers(piece, name)[position - self._starts[piece]]
-        else:
-            piece_of = np.searchsorted(self._starts, positions, side="right") - 1
-            for piece in np.unique(piece_of).tolist():
-                if piece >= 0:
-                    mine = piece_of == piece
-                    values[mine] = self._piece_numbers(piece, name)[positions[mine] - self._starts[piece]]
+            return np.array([self._number(position, name) + 0.0 for position in positions.tolist()])
+        values = np.full(len(positions), np.nan)
+        piece_of = np.searchsorted(self._starts, positions, side="right") - 1
+        for piece in np.unique(piece_of).tolist():
+            if piece >= 0:
+                mine = piece_of == piece
+                values[mine] = self._piece_numbers(piece, name)[positions[mine] - self._starts[piece]]
         values += 0.0
         return values
+
+    def _number(self, position: int, name: str) -> float:
+        """As `floats`, of one row."""
+        piece = bisect_right(self._starts, position) - 1
+        if piece < 0:
+            return np.nan
+        rows, local = self._pieces[piece], position - self._starts[piece]
+        if isinstance(rows, FewRows):
+            value = rows.rows[local][self._place[name]]
+            return np.nan if value is None else value
+        return self._piece_numbers(piece, name).item(local)
+
+    def _value(self, piece: int, local: int, name: str) -> Any:
+        """One value of a piece; NaN may stand for NULL."""
+        if name in self._as_laid:
+            numbers = self._piece_numbers(piece, name)
+            if numbers.dtype is self._as_laid[name]:
+                return numbers.item(local)
+        value = self._table(piece).column(name)[local]
+        # Not every time that Arrow can hold is one of Python's.
+        return value.value if isinstance(value, pa.TimestampScalar) else value.as_py()
+
+    def _table(self, piece: int) -> pa.Table:
+        """A piece as a table, which it is from then on."""
+        rows = self._pieces[piece]
+        if isinstance(rows, FewRows):
+            rows = self._pieces[piece] = rows.table()
+        return rows
 
     def _piece_numbers(self, piece: int, name: str) -> np.ndarray:
         """A column of a piece as numbers, which are the column itself unless it has nulls."""
         known = self._numbers[piece]
         if name not in known:
-            known[name] = numbers_of(one_array(self._pieces[piece].column(name)))
+            known[name] = numbers_of(one_array(self._table(piece).column(name)))
         return known[name]
 
     def _merge(self) -> None:
@@ -129,7 +164,17 @@ class RowStore:
         while first and self._pieces[first - 1].num_rows <= 2 * count:
             first -= 1
             count += self._pieces[first].num_rows
-        self._pieces[first:] = [pa.concat_tables(self._pieces[first:]).combine_chunks()]
+        tables, few = [], FewRows(self.schema, [])
+        for piece in [*self._pieces[first:], None]:
+            if isinstance(piece, FewRows):
+                few.rows += piece.rows
+                continue
+            if few.rows:
+                tables.append(few.table())
+                few = FewRows(self.schema, [])
+            if piece is not None:
+                tables.append(piece)
+        self._pieces[first:] = [pa.concat_tables(tables).combine_chunks()]
         self._numbers[first:] = [{}]
         del self._starts[first + 1 :]
         self._n_loose = 0
@@ -137,7 +182,7 @@ class RowStore:
     def _take_piece(self, piece: int, positions: Longs, schema: pa.Schema) -> pa.Table:
         if piece < 0:
             return _nulls(schema, len(positions))
-        rows = self._pieces[piece].select(schema.names)
+        rows = self._table(piece).select(schema.names)
         local = positions - self._starts[piece]
         if local[-1] - local[0] == len(local) - 1 and (len(local) == 1 or bool(np.all(np.diff(local) == 1))):
             return rows.slice(int(local[0]), len(local))
@@ -152,7 +197,7 @@ class RowStore:
             self._numbers.pop(0)
         self._n_loose = min(self._n_loose, len(self._pieces))
         if self._pieces and self.first - self._starts[0] > self._pieces[0].num_rows // 2:
-            kept = self._pieces[0].slice(self.first - self._starts[0])
+            kept = self._table(0).slice(self.first - self._starts[0])
             self._pieces[0] = kept.take(pa.array(np.arange(kept.num_rows)))
             self._starts[0] = self.first
             self._numbers[0] = {}
@@ -188,11 +233,6 @@ def table_from_bytes(data: Bytes) -> pa.Table:
     """The inverse of `table_to_bytes`."""
     with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
         return reader.read_all()
-
-
-def _value_of(value: pa.Scalar) -> Any:
-    # Not every time that Arrow can hold is one of Python's.
-    return value.value if isinstance(value, pa.TimestampScalar) else value.as_py()
 
 
 def _nulls(schema: pa.Schema, count: int) -> pa.Table:

@@ -44,9 +44,12 @@ def names_of(column: pa.Array) -> Strings:
     """As `text_of`, for a column without nulls, and as a list if the values are few."""
     if len(column) > FEW or pa.types.is_timestamp(column.type):
         return text_of(column)
-    if pa.types.is_floating(column.type):
-        return [str(value + 0.0) for value in column.to_pylist()]
-    return [str(value) for value in column.to_pylist()]
+    return few_names(column.to_pylist())
+
+
+def few_names(values: list[Any]) -> list[str]:
+    """As `text_of`, for values without a null or a time."""
+    return [str(value + 0.0) if isinstance(value, float) else str(value) for value in values]
 
 
 def value_of(text: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -31,7 +31,7 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
     Cost: n log n, all in NumPy but for few rows.
     """
     if len(delta.row) <= FEW:
-        return _few_images(delta._replace(before=before, after=after), required, key)
+        return _few_images(delta, before, after, required, key)
     is_news = (before != after).any(axis=1) | (delta.born_before != delta.born_after) | delta.touched
     old = np.flatnonzero(is_news & _is_rankable(before, delta.born_before, required))
     new = np.flatnonzero(is_news & _is_rankable(after, delta.born_after, required))
@@ -68,15 +68,15 @@ def largest_step(images: Images) -> int:
     return len(images.row) if len(images.middle) == 1 else int(np.diff(images.start).max(initial=0))
 
 
-def _few_images(delta: RowDelta, required: int, key: int) -> Images:
+def _few_images(delta: RowDelta, before: Floats, after: Floats, required: int, key: int) -> Images:
     delta = RowDelta(
         seq=writable(delta.seq, np.int64),
         step=writable(delta.step, np.int32),
         row=writable(delta.row, np.int32),
         born_before=writable(delta.born_before, np.int64),
         born_after=writable(delta.born_after, np.int64),
-        before=writable(delta.before, np.float64),
-        after=writable(delta.after, np.float64),
+        before=writable(before, np.float64),
+        after=writable(after, np.float64),
         touched=writable(delta.touched, np.bool_),
     )
     room, width, steps = 2 * len(delta.row), delta.before.shape[1], len(delta.seq)

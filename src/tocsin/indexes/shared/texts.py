@@ -67,14 +67,16 @@ def strings_of(texts: Texts, chunk_bytes: int) -> pa.ChunkedArray[Any]:
 def _chunks(texts: Texts, chunk_bytes: int) -> Iterator[pa.Array[Any]]:
     heap, offsets = texts
     begin, count = 0, len(offsets) - 1
+    if len(heap) <= chunk_bytes:
+        yield _strings(heap, offsets)
+        return
     while begin < count:
-        end = count
-        if len(heap) > chunk_bytes:
-            end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
-            end = min(max(end, begin + 1), count)
-        local = offsets[begin : end + 1] - offsets[begin]
-        piece = heap[offsets[begin] : offsets[end]]
-        yield pa.Array.from_buffers(
-            _STRING, end - begin, [None, pa.py_buffer(local.astype(np.int32)), pa.py_buffer(piece)]
-        )
+        end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        yield _strings(heap[offsets[begin] : offsets[end]], offsets[begin : end + 1] - offsets[begin])
         begin = end
+
+
+def _strings(heap: Bytes, offsets: Longs) -> pa.Array[Any]:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(heap)]
+    return pa.Array.from_buffers(_STRING, len(offsets) - 1, buffers)

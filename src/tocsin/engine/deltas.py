@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.engine.arrow import one_array
 from tocsin.engine.few import FEW
+from tocsin.engine.interning import Values
 from tocsin.engine.rows import RowStore
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs, RowDelta
 
@@ -37,6 +39,13 @@ class SourceDelta:
     def column(self, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """A column before and after, null where the row is absent."""
         return self.store.column(self.position_before, name), self.store.column(self.position_after, name)
+
+    def values(self, name: str) -> tuple[Values, Values]:
+        """A column before and after, as an `Interner` takes it: a list if the entries are few."""
+        if len(self) > FEW or pa.types.is_timestamp(self.store.schema.field(name).type):
+            before, after = self.column(name)
+            return one_array(before), one_array(after)
+        return self.store.values(self.position_before, name), self.store.values(self.position_after, name)
 
     def floats(self, name: str) -> tuple[Floats, Floats]:
         """A numeric column before and after, NaN where NULL or absent. Read once for all shapes."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from typing import Any, TypeAlias
+
 import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.floats import numbers_of
-from tocsin.engine.text import names_of
+from tocsin.engine.text import few_names, names_of
 from tocsin.indexes.contract import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
+from tocsin.indexes.shared.texts import Strings
+
+
+#: Values of a column: as Python's values only if none is a time.
+Values: TypeAlias = "pa.Array[Any] | list[Any]"
 
 
 class Interner:
@@ -22,11 +30,11 @@ class Interner:
         self._uses: Longs = np.zeros(16, np.int64)
         self._released: list[Ints] = []
 
-    def acquire(self, column: pa.Array) -> Floats:
+    def acquire(self, column: Values) -> Floats:
         """A code for each value, NaN for NULL and NaN; each counts as one use."""
         return self._codes(column, 1)
 
-    def release(self, column: pa.Array) -> Floats:
+    def release(self, column: Values) -> Floats:
         """The codes of values acquired before; each counts as one use less. `forget` frees unused codes."""
         return self._codes(column, -1)
 
@@ -43,12 +51,11 @@ class Interner:
         """The values of codes, as text."""
         return one_array(self._names.gather(codes))
 
-    def _codes(self, column: pa.Array, change: int) -> Floats:
+    def _codes(self, column: Values, change: int) -> Floats:
         codes = np.full(len(column), np.nan)
-        present = _present(column)
-        if present.any():
-            held = column if present.all() else column.filter(pa.array(present))
-            slots, _ = self._names.add(names_of(held))
+        names, present = _few_names(column) if isinstance(column, list) else _names(column)
+        if len(names):
+            slots, _ = self._names.add(names)
             self._uses = grown(self._uses, self._names.top)
             np.add.at(self._uses, slots, change)
             if change < 0:
@@ -64,10 +71,16 @@ class Interner:
         self._names.restore({name: array for name, array in arrays.items() if name != "uses"})
 
 
-def _present(column: pa.Array) -> Bools:
-    """Which values are neither NULL nor NaN."""
-    if column.null_count in (0, len(column)) and not pa.types.is_floating(column.type):
-        return np.full(len(column), column.null_count == 0)
+def _few_names(values: list[Any]) -> tuple[Strings, Bools]:
+    """The texts of values that are neither NULL nor NaN, and which these are."""
+    present = [value is not None and value == value for value in values]
+    return few_names(list(compress(values, present))), np.array(present, np.bool_)
+
+
+def _names(column: pa.Array) -> tuple[Strings, Bools]:
+    """As `_few_names`, of a column."""
     if pa.types.is_floating(column.type):
-        return ~np.isnan(numbers_of(column))
-    return np.asarray(column.is_valid(), np.bool_)
+        present = ~np.isnan(numbers_of(column))
+    else:
+        present = np.asarray(column.is_valid(), np.bool_)
+    return names_of(column if present.all() else column.filter(pa.array(present))), present

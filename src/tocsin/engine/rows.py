@@ -95,6 +95,10 @@ class RowStore:
                 parts += rows.column(name).slice(local, 1).chunks
         return pa.chunked_array(parts, kind)
 
+    def values(self, positions: Longs, name: str) -> list[Any]:
+        """A column at `positions` as Python's values: for a few. NaN may stand for NULL; times are numbers."""
+        return [None if at < 0 else self.row(at, [name])[0] for at in positions.tolist()]
+
     def row(self, position: int, columns: list[str]) -> list[Any]:
         """Some columns of one row that is there, as Python's values; times as UTC microseconds.
 

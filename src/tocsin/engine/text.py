@@ -18,6 +18,9 @@ from tocsin.indexes.shared.texts import Strings
 #: Up to so many values are written one by one: cheaper than to have Arrow cast them.
 FEW = 32
 
+#: Made once: `json.dumps` makes one for each text.
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+
 _NO_FRACTION = r"\.000000Z$"
 
 
@@ -95,7 +98,15 @@ def json_of(value: Any) -> str:
 
 def json_strings(column: pa.Array) -> pa.Array:
     """Each string as a JSON string."""
-    return _each_distinct(column, lambda text: json.dumps(text, ensure_ascii=False))
+    return _each_distinct(column, _json_text)
+
+
+def json_pairs(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Each two strings as a JSON array."""
+    if len(left) > FEW:
+        return pc.binary_join_element_wise("[", json_strings(left), ", ", json_strings(right), "]", "")
+    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    return pa.array([f"[{_json_text(one)}, {_json_text(other)}]" for one, other in pairs], pa.string())
 
 
 def _json_of(column: pa.Array) -> pa.Array:

@@ -171,14 +171,16 @@ class Members:
                 buffer.grow()
         count = int(cursor[N_OUT])
         self._expected = max(self._capacity, count)
-        found = buffer.changes(count)
-        if count > 1:
-            who = found.step.astype(np.int64) * len(tiles.place) + found.subscription
-            what = (found.op.astype(np.int64) << 32) + found.rank
-            order = np.lexsort((what, who))
-            found = ChangeSet._make(column[order] for column in found)
-        found.rank[:] = 0
-        return found
+        if not count:
+            return ChangeSet.empty()
+        step, subscription, op, row, score, rank = (column[:count] for column in buffer.columns)
+        who = step.astype(np.int64) * len(tiles.place) + subscription
+        what = (op.astype(np.int64) << 32) + rank
+        order = np.lexsort((what, who))
+        return ChangeSet(
+            step[order], subscription[order], op[order], row[order],
+            np.full(count, -1, np.int32), score[order], np.zeros(count, np.int32),
+        )  # fmt: skip
 
     def _scratch(self) -> Scratch:
         """Working memory, made anew when the nodes have another level."""

@@ -17,6 +17,12 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
+def with_nulls(array: pa.Array, is_there: Bools) -> pa.Array:
+    """A whole array, not copied, that is null where `is_there` is false."""
+    bits = pa.py_buffer(np.packbits(is_there, bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [bits, *array.buffers()[1:]])
+
+
 def array_of(values: np.ndarray, kind: pa.DataType, is_there: Bools | None = None) -> pa.Array:
     """Contiguous numbers as an Arrow array of the same type, not copied; null where `is_there` is false.
 

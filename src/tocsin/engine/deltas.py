@@ -76,9 +76,9 @@ class SourceDelta:
     def _few_touched(self, names: list[str]) -> Bools:
         """As `touched`, without columns in the making."""
         touched = np.zeros(len(self), np.bool_)
-        born = zip(self.born_before.tolist(), self.born_after.tolist(), strict=True)
-        position = zip(self.position_before.tolist(), self.position_after.tolist(), strict=True)
-        for place, ((born_before, born_after), (before, after)) in enumerate(zip(born, position, strict=True)):
+        columns = (self.born_before, self.born_after, self.position_before, self.position_after)
+        entries = zip(*(column.tolist() for column in columns), strict=True)
+        for place, (born_before, born_after, before, after) in enumerate(entries):
             if ABSENT not in (born_before, born_after):
                 touched[place] = born_before != born_after or (
                     before != after and self._row_differs(before, after, names)

@@ -14,7 +14,7 @@ FEW = 16
 
 
 class FewRows:
-    """Rows as tuples of Python's values, None for NULL. All values are such that Arrow takes them as they are."""
+    """Rows as tuples of Python's values, None for NULL: of values that Arrow takes for what they are."""
 
     def __init__(self, schema: pa.Schema, rows: list[tuple[Any, ...]]) -> None:
         self.schema = schema
@@ -53,10 +53,7 @@ class FewReader:
                 return None
             try:
                 values = tuple(
-                    [
-                        None if (value := row.get(name)) is None else take(value)
-                        for name, take in self._takers
-                    ]
+                    [None if (value := row.get(name)) is None else take(value) for name, take in self._takers]
                 )
             except ValueError:
                 return None

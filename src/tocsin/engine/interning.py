@@ -14,8 +14,7 @@ from tocsin.engine.text import few_names, names_of
 from tocsin.indexes.contract import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
-from tocsin.indexes.shared.texts import Strings
-
+from tocsin.indexes.shared.texts import AnyStrings
 
 #: Values of a column: as Python's values only if none is a time.
 Values: TypeAlias = "pa.Array[Any] | list[Any]"
@@ -71,13 +70,13 @@ class Interner:
         self._names.restore({name: array for name, array in arrays.items() if name != "uses"})
 
 
-def _few_names(values: list[Any]) -> tuple[Strings, Bools]:
+def _few_names(values: list[Any]) -> tuple[AnyStrings, Bools]:
     """The texts of values that are neither NULL nor NaN, and which these are."""
     present = [value is not None and value == value for value in values]
     return few_names(list(compress(values, present))), np.array(present, np.bool_)
 
 
-def _names(column: pa.Array) -> tuple[Strings, Bools]:
+def _names(column: pa.Array) -> tuple[AnyStrings, Bools]:
     """As `_few_names`, of a column."""
     if pa.types.is_floating(column.type):
         present = ~np.isnan(numbers_of(column))

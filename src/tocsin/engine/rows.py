@@ -96,7 +96,7 @@ class RowStore:
         return pa.chunked_array(parts, kind)
 
     def values(self, positions: Longs, name: str) -> list[Any]:
-        """A column at `positions` as Python's values: for a few. NaN may stand for NULL; times are numbers."""
+        """A column at a few `positions` as Python's values; NaN may stand for NULL. Times are numbers."""
         return [None if at < 0 else self.row(at, [name])[0] for at in positions.tolist()]
 
     def row(self, position: int, columns: list[str]) -> list[Any]:
@@ -134,8 +134,8 @@ class RowStore:
         rows, local = self._pieces[piece], position - self._starts[piece]
         if isinstance(rows, FewRows):
             value = rows.rows[local][self._place[name]]
-            return np.nan if value is None else value
-        return self._piece_numbers(piece, name).item(local)
+            return np.nan if value is None else float(value)
+        return float(self._piece_numbers(piece, name).item(local))
 
     def _value(self, piece: int, local: int, name: str) -> Any:
         """One value of a piece; NaN may stand for NULL."""

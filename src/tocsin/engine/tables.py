@@ -19,7 +19,7 @@ from tocsin.indexes.contract import Arrays, Bools, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.names import Names
-from tocsin.indexes.shared.texts import Strings
+from tocsin.indexes.shared.texts import AnyStrings
 from tocsin.language import SourceSchema
 
 #: A store is compacted when it holds more than twice its live rows and this many more.
@@ -66,7 +66,7 @@ class Table:
         """Upsert and delete; what that did. `finish` must follow. Cost: linear in the batch."""
         count = rows.num_rows
         if isinstance(rows, FewRows):
-            names: Strings = few_names([row[self._key_at] for row in rows.rows])
+            names: AnyStrings = few_names([row[self._key_at] for row in rows.rows])
         else:
             names = names_of(one_array(rows.column(self._key)))
         slots, _ = self.keys.add(names)

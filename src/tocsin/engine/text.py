@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
-from tocsin.indexes.shared.texts import Strings
+from tocsin.indexes.shared.texts import AnyStrings
 
 #: Up to so many values are written one by one: cheaper than to have Arrow cast them.
 FEW = 32
@@ -43,7 +43,7 @@ def text_of(column: pa.Array) -> pa.Array:
     return _each_distinct(column, str)
 
 
-def names_of(column: pa.Array) -> Strings:
+def names_of(column: pa.Array) -> AnyStrings:
     """As `text_of`, for a column without nulls, and as a list if the values are few."""
     if len(column) > FEW or pa.types.is_timestamp(column.type):
         return text_of(column)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.arrow import with_nulls
 from tocsin.engine.compiling import compile_score
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.groups.base import Group
@@ -164,11 +165,12 @@ class AggregateGroup(RowGroup):
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
         if self._function not in ("min", "max"):
             return pa.chunked_array([pa.nulls(len(changes.row), pa.string())])
+        # Where no row is the answer, the key is hidden; the largest slot among them is one of a row.
         named = changes.row >= 0
-        texts = self._source.key_text(changes.row[named])
-        if len(texts) == len(named):
-            return pa.chunked_array([texts], pa.string())
-        return pa.chunked_array([texts.take(pa.array(np.cumsum(named) - 1, mask=~named))], pa.string())
+        if not named.any():
+            return pa.chunked_array([pa.nulls(len(named), pa.string())])
+        texts = self._source.key_text(np.where(named, changes.row, changes.row.max()))
+        return pa.chunked_array([with_nulls(texts, named)], pa.string())
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         return pa.nulls(len(changes.row), pa.string())

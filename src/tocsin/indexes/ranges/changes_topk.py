@@ -121,7 +121,7 @@ class RankedTiles:
         self._objects.reserve(self._row_top)
         self._seen = grown(self._seen, self._row_top)
         self._is_news = grown(self._is_news, self._row_top)
-        replay = Replay(*self._held, self._seen, self._is_news)
+        replay = Replay._make([*self._held, self._seen, self._is_news])
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while True:
             status = compiled(apply_steps)(

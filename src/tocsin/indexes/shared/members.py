@@ -17,7 +17,15 @@ from tocsin.indexes.shared.members_kernels import N_OUT, Entries, Scratch, find_
 from tocsin.indexes.shared.members_tiles import TAIL, WIDTH, Tiles
 from tocsin.indexes.shared.programs import NO_PROGRAM, Program, exchanged
 from tocsin.indexes.shared.programs_kernels import BLOCK
-from tocsin.indexes.shared.scans import FULL, ChangeBuffer, column_wise, step_bounds, widened, writable
+from tocsin.indexes.shared.scans import (
+    FULL,
+    ChangeBuffer,
+    ChangeColumns,
+    column_wise,
+    step_bounds,
+    widened,
+    writable,
+)
 
 
 class Members:
@@ -173,13 +181,13 @@ class Members:
         self._expected = max(self._capacity, count)
         if not count:
             return ChangeSet.empty()
-        step, subscription, op, row, score, rank = (column[:count] for column in buffer.columns)
-        who = step.astype(np.int64) * len(tiles.place) + subscription
-        what = (op.astype(np.int64) << 32) + rank
+        found = ChangeColumns._make(column[:count] for column in buffer.columns)
+        who = found.step.astype(np.int64) * len(tiles.place) + found.subscription
+        what = (found.op.astype(np.int64) << 32) + found.rank
         order = np.lexsort((what, who))
         return ChangeSet(
-            step[order], subscription[order], op[order], row[order],
-            np.full(count, -1, np.int32), score[order], np.zeros(count, np.int32),
+            found.step[order], found.subscription[order], found.op[order], found.row[order],
+            np.full(count, -1, np.int32), found.score[order], np.zeros(count, np.int32),
         )  # fmt: skip
 
     def _scratch(self) -> Scratch:
@@ -230,7 +238,7 @@ def _entries(delta: RowDelta) -> Entries:
     bounds, left_at = step_bounds(delta), np.zeros(len(delta.row), np.int32)
     if len(delta.row) > 1:
         order = np.lexsort((delta.born_after, delta.step))
-        delta = RowDelta(delta.seq, *(column[order] for column in delta[1:]))
+        delta = RowDelta._make([delta.seq, *(column[order] for column in delta[1:])])
         left_at[np.lexsort((delta.born_before, delta.step))] = np.arange(len(order))
     return Entries(
         bounds,

@@ -24,7 +24,7 @@ from tocsin.indexes.shared.names_kernels import (
     measure_texts,
     remove_names,
 )
-from tocsin.indexes.shared.texts import Strings, Texts, one_text, strings_of, texts_of
+from tocsin.indexes.shared.texts import AnyStrings, Texts, one_text, strings_of, texts_of
 
 #: An Arrow string array holds at most this many bytes.
 ARROW_BYTES = 2**31 - 1
@@ -33,7 +33,7 @@ SMALL_HEAP = 1024
 
 
 class Names:
-    """Strings to slots and back, by hashing; no Python object for any string.
+    """AnyStrings to slots and back, by hashing; no Python object for any string.
 
     A slot is handed out again after its name is removed, the last freed first. Columns that a
     caller keeps by slot need `top` rows.
@@ -65,7 +65,7 @@ class Names:
         """The columns as kernels read them, `compare_names` among them. Valid until the next change."""
         return self._columns
 
-    def find(self, values: Strings) -> Ints:
+    def find(self, values: AnyStrings) -> Ints:
         """The slot of each string, -1 where absent. Cost: linear in the bytes of `values`."""
         return self._find(texts_of(values))
 
@@ -73,7 +73,7 @@ class Names:
         """The slot of one string, -1 if absent."""
         return int(self._find(one_text(value))[0])
 
-    def add(self, values: Strings) -> tuple[Ints, Bools]:
+    def add(self, values: AnyStrings) -> tuple[Ints, Bools]:
         """The slot of each string, adding what is absent, and whether it was added just there.
 
         A string that is twice in `values` is new at the first place only. Cost: linear in the

@@ -187,12 +187,12 @@ def fill_table(names: NameColumns) -> None:
 
 
 @kernel
-def measure_texts(lengths: Ints, slots: Longs, out_offsets: Longs) -> Whole:
+def measure_texts(lengths: Ints, slots: Longs, out_offsets: Longs) -> int:
     """Where the text of each slot begins if they are written one after the other; how long all are."""
     out_offsets[0] = 0
     for text in range(slots.shape[0]):
         out_offsets[text + 1] = out_offsets[text] + lengths[slots[text]]
-    return out_offsets[slots.shape[0]]
+    return int(out_offsets[slots.shape[0]])
 
 
 @kernel

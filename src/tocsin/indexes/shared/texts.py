@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from tocsin.indexes.contract import Bytes, Longs
 
-Strings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any] | list[str]"
+Strings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+#: A few strings may come as a list: cheaper than to have Arrow read them.
+AnyStrings: TypeAlias = "Strings | list[str]"
 
 _STRING, _LARGE_STRING = pa.string(), pa.large_string()
 
@@ -25,11 +27,8 @@ class Texts(NamedTuple):
     offsets: Longs
 
 
-def texts_of(values: Strings) -> Texts:
-    """The bytes of a string, large string or dictionary array without nulls, copied. Cost: linear.
-
-    A few strings may come as a list: cheaper than to have Arrow read them.
-    """
+def texts_of(values: AnyStrings) -> Texts:
+    """The bytes of a string, large string or dictionary array without nulls, copied. Cost: linear."""
     if isinstance(values, list):
         encoded = [value.encode() for value in values]
         heap = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)

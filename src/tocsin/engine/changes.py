@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.arrow import array_of
 from tocsin.engine.groups.base import Group
-from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs, Ops
+from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs
 from tocsin.indexes.shared.names import Names
 
 SCHEMA = pa.schema(
@@ -28,13 +29,14 @@ SCHEMA_WITH_ROWS = SCHEMA.append(pa.field("row", pa.string()))
 _NONE = SCHEMA.empty_table()
 _NONE_WITH_ROWS = SCHEMA_WITH_ROWS.empty_table()
 
-_TEXT = pa.string()
-_OPS = pa.array(OP_NAMES, _TEXT)
+_LONG, _DOUBLE, _INT = pa.int64(), pa.float64(), pa.int32()
+
+#: The operations by number.
+_OPS = Names()
+_OPS.add(list(OP_NAMES))
 
 #: How many changes are written at a time: bounds the memory of the texts in the making.
 CHUNK = 1 << 20
-#: Up to so many operations are named one by one: cheaper than to have Arrow take them.
-FEW = 32
 
 
 def changes_table(
@@ -44,8 +46,9 @@ def changes_table(
     schema = SCHEMA_WITH_ROWS if with_rows else SCHEMA
     tables = []
     for group, changes in told:
-        for begin in range(0, len(changes.step), CHUNK):
-            part = changes.part(begin, begin + CHUNK)
+        count = len(changes.step)
+        for begin in range(0, count, CHUNK):
+            part = changes if count <= CHUNK else changes.part(begin, begin + CHUNK)
             tables.append(_part_table(group, part, seq, ids, schema))
     if not tables:
         return _NONE_WITH_ROWS if with_rows else _NONE
@@ -61,18 +64,12 @@ def changes_table(
 def _part_table(group: Group, changes: ChangeSet, seq: Longs, ids: Names, schema: pa.Schema) -> pa.Table:
     columns: list[Any] = [
         ids.gather(group.owner[changes.subscription]),
-        pa.array(seq[changes.step]),
-        _names_of(changes.op),
+        array_of(seq[changes.step], _LONG),
+        _OPS.gather(changes.op),
         group.keys(changes),
-        pa.array(changes.score, mask=np.isnan(changes.score)),
-        pa.array(changes.rank, mask=changes.rank == 0),
+        array_of(changes.score, _DOUBLE, ~np.isnan(changes.score)),
+        array_of(changes.rank, _INT, changes.rank != 0),
     ]
     if schema is SCHEMA_WITH_ROWS:
         columns.append(group.rows(changes))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _names_of(ops: Ops) -> pa.Array:
-    if len(ops) <= FEW:
-        return pa.array([OP_NAMES[op] for op in ops.tolist()], _TEXT)
-    return _OPS.take(pa.array(ops))

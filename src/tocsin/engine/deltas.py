@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.engine.arrow import one_array
+from tocsin.engine.few import FEW
+from tocsin.engine.interning import Values
 from tocsin.engine.rows import RowStore
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Ints, Longs, RowDelta
 
@@ -33,17 +36,16 @@ class SourceDelta:
     def __len__(self) -> int:
         return len(self.row)
 
-    @property
-    def stays(self) -> Bools:
-        """Which entries are there before and after."""
-        stays: Bools = (self.born_before != ABSENT) & (self.born_after != ABSENT)
-        return stays
-
     def column(self, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """A column before and after, null where the row is absent."""
-        before = self.store.take(self.position_before, [name]).column(0)
-        after = self.store.take(self.position_after, [name]).column(0)
-        return before, after
+        return self.store.column(self.position_before, name), self.store.column(self.position_after, name)
+
+    def values(self, name: str) -> tuple[Values, Values]:
+        """A column before and after, as an `Interner` takes it: a list if the entries are few."""
+        if len(self) > FEW or pa.types.is_timestamp(self.store.schema.field(name).type):
+            before, after = self.column(name)
+            return one_array(before), one_array(after)
+        return self.store.values(self.position_before, name), self.store.values(self.position_after, name)
 
     def floats(self, name: str) -> tuple[Floats, Floats]:
         """A numeric column before and after, NaN where NULL or absent. Read once for all shapes."""
@@ -56,15 +58,13 @@ class SourceDelta:
 
     def touched(self, selected: Sequence[str]) -> Bools:
         """Which entries differ in a selected column, or hold a new row under an old key."""
-        stays = self.stays
+        names = list(dict.fromkeys(selected))
+        if len(self) <= FEW:
+            return self._few_touched(names)
+        stays = (self.born_before != ABSENT) & (self.born_after != ABSENT)
         touched: Bools = stays & (self.born_before != self.born_after)
         candidates = np.flatnonzero(stays & ~touched & (self.position_before != self.position_after))
-        if len(candidates) and selected:
-            names = list(dict.fromkeys(selected))
-            if len(candidates) == 1:
-                place = int(candidates[0])
-                touched[place] = self._row_differs(place, names)
-                return touched
+        if len(candidates) and names:
             before = self.store.take(self.position_before[candidates], names)
             after = self.store.take(self.position_after[candidates], names)
             differs = np.zeros(len(candidates), np.bool_)
@@ -73,12 +73,23 @@ class SourceDelta:
             touched[candidates] = differs
         return touched
 
-    def _row_differs(self, place: int, names: list[str]) -> bool:
-        """Whether one entry differs in a column: as `_differs`, without columns in the making."""
-        before, after = int(self.position_before[place]), int(self.position_after[place])
+    def _few_touched(self, names: list[str]) -> Bools:
+        """As `touched`, without columns in the making."""
+        touched = np.zeros(len(self), np.bool_)
+        columns = (self.born_before, self.born_after, self.position_before, self.position_after)
+        entries = zip(*(column.tolist() for column in columns), strict=True)
+        for place, (born_before, born_after, before, after) in enumerate(entries):
+            if ABSENT not in (born_before, born_after):
+                touched[place] = born_before != born_after or (
+                    before != after and self._row_differs(before, after, names)
+                )
+        return touched
+
+    def _row_differs(self, before: int, after: int, names: list[str]) -> bool:
+        """Whether two rows differ in a column: as `_differs`."""
         for old, new in zip(self.store.row(before, names), self.store.row(after, names), strict=True):
-            was_null, is_null = _is_nothing(old), _is_nothing(new)
-            if was_null != is_null or not (is_null or old.equals(new)):
+            was_nothing, is_nothing = _is_nothing(old), _is_nothing(new)
+            if was_nothing != is_nothing or not (is_nothing or old == new):
                 return True
         return False
 
@@ -106,9 +117,9 @@ class SourceDelta:
         )
 
 
-def _is_nothing(value: pa.Scalar) -> bool:
+def _is_nothing(value: Any) -> bool:
     """Whether a value is NULL or NaN."""
-    return not value.is_valid or (pa.types.is_floating(value.type) and math.isnan(value.as_py()))
+    return value is None or value != value
 
 
 def _matrix(columns: list[Floats], count: int) -> Floats:

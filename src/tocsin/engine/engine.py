@@ -17,7 +17,7 @@ from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.durations import microseconds
 from tocsin.engine.forms import form_of
 from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
-from tocsin.engine.intake import OP, as_columns, cast_column, read_batch, refuse_nulls
+from tocsin.engine.intake import as_columns, cast_column, read_batch, refuse_nulls
 from tocsin.engine.messenger import Messenger, Survey
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
@@ -175,11 +175,10 @@ class Engine:
             return self._tell_events(source, data, top, rows)
         if top is not None:
             raise ParameterError(f"top goes with a stream without a window; {source.schema.describe()}")
-        assert source.schema.columns is not None
-        extra = OP if isinstance(source, Table) else None
-        batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=extra)
         if isinstance(source, Table):
-            return self._tell_rows(source, source.apply(batch.rows, batch.deletes, each=each), rows)
+            return self._tell_rows(source, source.apply(*source.read(data), each=each), rows)
+        assert source.schema.columns is not None
+        batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
         if source.time is not None:
             refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
         return self._tell_rows(source, source.apply(batch.rows, each=each), rows)
@@ -239,11 +238,10 @@ class Engine:
         survey = self._survey(table)
         forms = self._messenger.forms(name, survey)
         self._messenger.check(forms, survey, algorithm, epsilon, others)
-        assert table.schema.columns is not None
-        batch = read_batch(data, table.schema.columns, source=name, key=table.schema.key, extra=OP)
+        given, deletes = table.read(data)
         is_sparse = algorithm == "sparse"
         self._messenger.adopt(table, forms, survey, is_sparse=is_sparse)
-        delta = table.apply(batch.rows, batch.deletes, each=False)
+        delta = table.apply(given, deletes, each=False)
         told = self._messenger.tell(forms, delta, is_sparse=is_sparse, epsilon=float(epsilon))
         for _, group in self._groups_of(name):
             cast(RowGroup, group).follow(name, delta)

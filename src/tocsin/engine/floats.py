@@ -15,18 +15,34 @@ from tocsin.indexes.contract import Floats, Longs
 #: A double's weight is rounded to a multiple of 1 / DOUBLE_SCALE.
 DOUBLE_SCALE = 1 << 20
 
+#: What the values of a column are as they lie, by the id of its type.
+AS_LAID: dict[int, type[np.generic]] = {
+    pa.int32().id: np.int32,
+    pa.int64().id: np.int64,
+    pa.float32().id: np.float32,
+    pa.float64().id: np.float64,
+    pa.timestamp("us").id: np.int64,
+}
+
 
 def floats_of(column: pa.Array | pa.ChunkedArray) -> Floats:
     """A numeric column as doubles: NaN for NULL, 0.0 for -0.0, times as UTC microseconds."""
+    return np.asarray(numbers_of(one_array(column)), np.float64) + 0.0
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A numeric column as numbers: as they lie, not copied, if none is NULL; else doubles, NaN for NULL."""
     kind = column.type
+    as_laid = AS_LAID.get(kind.id)
+    if as_laid is not None and not column.null_count:
+        return np.frombuffer(column.buffers()[1], as_laid, len(column) + column.offset)[column.offset :]
     if pa.types.is_decimal(kind):
-        return doubles_of_decimals(column) + 0.0
+        return doubles_of_decimals(column)
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
     elif not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
         column = column.cast(pa.float64(), safe=False)
-    values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return np.ascontiguousarray(values, np.float64) + 0.0
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
 def weights_of(column: pa.Array | pa.ChunkedArray, *, name: str) -> Longs:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from typing import Any, TypeAlias
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
-from tocsin.engine.text import text_of
-from tocsin.indexes.contract import Arrays, Floats, Ints, Longs
+from tocsin.engine.floats import numbers_of
+from tocsin.engine.text import few_names, names_of
+from tocsin.indexes.contract import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
+from tocsin.indexes.shared.texts import AnyStrings
+
+#: Values of a column: as Python's values only if none is a time.
+Values: TypeAlias = "pa.Array[Any] | list[Any]"
 
 
 class Interner:
@@ -22,30 +29,32 @@ class Interner:
         self._uses: Longs = np.zeros(16, np.int64)
         self._released: list[Ints] = []
 
-    def acquire(self, column: pa.Array) -> Floats:
+    def acquire(self, column: Values) -> Floats:
         """A code for each value, NaN for NULL and NaN; each counts as one use."""
         return self._codes(column, 1)
 
-    def release(self, column: pa.Array) -> Floats:
+    def release(self, column: Values) -> Floats:
         """The codes of values acquired before; each counts as one use less. `forget` frees unused codes."""
         return self._codes(column, -1)
 
     def forget(self) -> None:
         """Free the codes that no row uses any more. Cost: linear in the codes released since."""
         if self._released:
-            released = np.unique(np.concatenate(self._released))
+            released = np.concatenate(self._released)
             self._released = []
-            self._names.remove(released[self._uses[released] == 0])
+            unused = released[self._uses[released] == 0]
+            if len(unused):
+                self._names.remove(np.unique(unused))
 
     def text(self, codes: np.ndarray) -> pa.Array:
         """The values of codes, as text."""
         return one_array(self._names.gather(codes))
 
-    def _codes(self, column: pa.Array, change: int) -> Floats:
-        present = np.asarray(pc.invert(pc.is_null(column, nan_is_null=True)), np.bool_)
+    def _codes(self, column: Values, change: int) -> Floats:
         codes = np.full(len(column), np.nan)
-        if present.any():
-            slots, _ = self._names.add(text_of(column.filter(pa.array(present))))
+        names, present = _few_names(column) if isinstance(column, list) else _names(column)
+        if len(names):
+            slots, _ = self._names.add(names)
             self._uses = grown(self._uses, self._names.top)
             np.add.at(self._uses, slots, change)
             if change < 0:
@@ -59,3 +68,18 @@ class Interner:
     def restore(self, arrays: Arrays) -> None:
         self._uses = arrays["uses"].astype(np.int64)
         self._names.restore({name: array for name, array in arrays.items() if name != "uses"})
+
+
+def _few_names(values: list[Any]) -> tuple[AnyStrings, Bools]:
+    """The texts of values that are neither NULL nor NaN, and which these are."""
+    present = [value is not None and value == value for value in values]
+    return few_names(list(compress(values, present))), np.array(present, np.bool_)
+
+
+def _names(column: pa.Array) -> tuple[AnyStrings, Bools]:
+    """As `_few_names`, of a column."""
+    if pa.types.is_floating(column.type):
+        present = ~np.isnan(numbers_of(column))
+    else:
+        present = np.asarray(column.is_valid(), np.bool_)
+    return names_of(column if present.all() else column.filter(pa.array(present))), present

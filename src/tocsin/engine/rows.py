@@ -1,23 +1,24 @@
 """Rows as Arrow columns: appended in batches, read by position, dropped from the front or compacted.
 
-Small pieces are merged into larger ones as they come, as in a log-structured tree, so that a store
-filled one row at a time still has few pieces.
+Pieces are merged into larger ones, some at a time, as in a log-structured tree, so that a store filled one
+row at a time still has few pieces. A few rows become a table only when they are merged, or taken.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.floats import floats_of
+from tocsin.engine.arrow import one_array
+from tocsin.engine.few import FEW, FewRows
+from tocsin.engine.floats import AS_LAID, numbers_of
 from tocsin.indexes.contract import Bytes, Floats, Longs
 
-#: Up to so many rows are looked up one by one: cheaper than to sort them by piece.
-FEW = 8
-#: Rows of a piece, at most, whose columns are also kept as doubles.
-SMALL = 1 << 16
+#: So many pieces are merged at once.
+LOOSE = 32
 
 
 class RowStore:
@@ -26,30 +27,35 @@ class RowStore:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.first = 0
-        self._pieces: list[pa.Table] = []
+        self._pieces: list[pa.Table | FewRows] = []
         self._starts: list[int] = []
-        #: of each piece the columns that were asked for as doubles, if it is small
-        self._floats: list[dict[str, Floats]] = []
+        #: of each piece the columns that were asked for as numbers
+        self._numbers: list[dict[str, np.ndarray]] = []
+        #: pieces, the last ones, that came since some were merged
+        self._n_loose = 0
         self.next = 0
+        #: by column, its place
+        self._place = {name: place for place, name in enumerate(schema.names)}
+        #: by column, how its numbers lie, if they do
+        self._as_laid = {
+            field.name: np.dtype(AS_LAID[field.type.id]) for field in schema if field.type.id in AS_LAID
+        }
 
     def __len__(self) -> int:
         return self.next - self.first
 
-    def append(self, rows: pa.Table) -> int:
+    def append(self, rows: pa.Table | FewRows) -> int:
         """Add rows; the position of the first. Cost: amortised logarithmic copies a row."""
         first = self.next
         if rows.num_rows == 0:
             return first
-        self._pieces.append(rows.combine_chunks())
+        self._pieces.append(rows if isinstance(rows, FewRows) else rows.combine_chunks())
         self._starts.append(first)
-        self._floats.append({})
+        self._numbers.append({})
         self.next += rows.num_rows
-        while len(self._pieces) > 1 and self._pieces[-2].num_rows <= 2 * self._pieces[-1].num_rows:
-            last = self._pieces.pop()
-            self._starts.pop()
-            self._floats.pop()
-            self._pieces[-1] = pa.concat_tables([self._pieces[-1], last]).combine_chunks()
-            self._floats[-1] = {}
+        self._n_loose += 1
+        if self._n_loose == LOOSE:
+            self._merge()
         return first
 
     def take(self, positions: Longs, columns: list[str] | None = None) -> pa.Table:
@@ -72,47 +78,115 @@ class RowStore:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).combine_chunks().take(pa.array(back))
 
-    def row(self, position: int, columns: list[str]) -> list[pa.Scalar]:
-        """Some columns of one row that is there. Cost: a search among the pieces."""
+    def column(self, positions: Longs, name: str) -> pa.ChunkedArray:
+        """A column at `positions`, in that order; null where a position is negative."""
+        if len(positions) > FEW or not self._pieces:
+            return self.take(positions, [name]).column(0)
+        kind, parts = self.schema.field(name).type, []
+        for position in positions.tolist():
+            piece = bisect_right(self._starts, position) - 1
+            if piece < 0:
+                parts.append(pa.nulls(1, kind))
+                continue
+            rows, local = self._pieces[piece], position - self._starts[piece]
+            if isinstance(rows, FewRows):
+                parts.append(pa.array([rows.rows[local][self._place[name]]], kind))
+            else:
+                parts += rows.column(name).slice(local, 1).chunks
+        return pa.chunked_array(parts, kind)
+
+    def values(self, positions: Longs, name: str) -> list[Any]:
+        """A column at a few `positions` as Python's values; NaN may stand for NULL. Times are numbers."""
+        return [None if at < 0 else self.row(at, [name])[0] for at in positions.tolist()]
+
+    def row(self, position: int, columns: list[str]) -> list[Any]:
+        """Some columns of one row that is there, as Python's values; times as UTC microseconds.
+
+        Cost: a search among the pieces.
+        """
         piece = bisect_right(self._starts, position) - 1
-        local = position - self._starts[piece]
-        return [self._pieces[piece].column(name)[local] for name in columns]
+        rows, local = self._pieces[piece], position - self._starts[piece]
+        if isinstance(rows, FewRows):
+            return [rows.rows[local][self._place[name]] for name in columns]
+        return [self._value(piece, local, name) for name in columns]
 
     def floats(self, positions: Longs, name: str) -> Floats:
         """A numeric column at `positions` as doubles; NaN for NULL, and where a position is negative.
 
         Cost: linear.
         """
-        values = np.full(len(positions), np.nan)
         if len(positions) <= FEW:
-            for place, position in enumerate(positions.tolist()):
-                piece = bisect_right(self._starts, position) - 1
-                if piece >= 0:
-                    local = position - self._starts[piece]
-                    values[place : place + 1] = self._piece_floats(piece, slice(local, local + 1), name)
-            return values
+            return np.array([self._number(position, name) + 0.0 for position in positions.tolist()])
+        values = np.full(len(positions), np.nan)
         piece_of = np.searchsorted(self._starts, positions, side="right") - 1
         for piece in np.unique(piece_of).tolist():
             if piece >= 0:
                 mine = piece_of == piece
-                values[mine] = self._piece_floats(piece, positions[mine] - self._starts[piece], name)
+                values[mine] = self._piece_numbers(piece, name)[positions[mine] - self._starts[piece]]
+        values += 0.0
         return values
 
-    def _piece_floats(self, piece: int, local: slice | Longs, name: str) -> Floats:
-        """Some rows of a piece. Small pieces, in which most reads are, are kept as doubles."""
-        column, known = self._pieces[piece].column(name), self._floats[piece]
-        if len(column) > SMALL:
-            if isinstance(local, slice):
-                return floats_of(column.slice(local.start, local.stop - local.start))
-            return floats_of(column.take(pa.array(local)))
+    def _number(self, position: int, name: str) -> float:
+        """As `floats`, of one row."""
+        piece = bisect_right(self._starts, position) - 1
+        if piece < 0:
+            return np.nan
+        rows, local = self._pieces[piece], position - self._starts[piece]
+        if isinstance(rows, FewRows):
+            value = rows.rows[local][self._place[name]]
+            return np.nan if value is None else float(value)
+        return float(self._piece_numbers(piece, name).item(local))
+
+    def _value(self, piece: int, local: int, name: str) -> Any:
+        """One value of a piece; NaN may stand for NULL."""
+        if name in self._as_laid:
+            numbers = self._piece_numbers(piece, name)
+            if numbers.dtype is self._as_laid[name]:
+                return numbers.item(local)
+        value = self._table(piece).column(name)[local]
+        # Not every time that Arrow can hold is one of Python's.
+        return value.value if isinstance(value, pa.TimestampScalar) else value.as_py()
+
+    def _table(self, piece: int) -> pa.Table:
+        """A piece as a table, which it is from then on."""
+        rows = self._pieces[piece]
+        if isinstance(rows, FewRows):
+            rows = self._pieces[piece] = rows.table()
+        return rows
+
+    def _piece_numbers(self, piece: int, name: str) -> np.ndarray:
+        """A column of a piece as numbers, which are the column itself unless it has nulls."""
+        known = self._numbers[piece]
         if name not in known:
-            known[name] = floats_of(column)
-        return known[name][local]
+            known[name] = numbers_of(one_array(self._table(piece).column(name)))
+        return known[name]
+
+    def _merge(self) -> None:
+        """Make one piece of those that are loose, and of those before that are not much larger."""
+        first = len(self._pieces) - self._n_loose
+        count = self.next - self._starts[first]
+        while first and self._pieces[first - 1].num_rows <= 2 * count:
+            first -= 1
+            count += self._pieces[first].num_rows
+        tables, few = [], FewRows(self.schema, [])
+        for piece in [*self._pieces[first:], None]:
+            if isinstance(piece, FewRows):
+                few.rows += piece.rows
+                continue
+            if few.rows:
+                tables.append(few.table())
+                few = FewRows(self.schema, [])
+            if piece is not None:
+                tables.append(piece)
+        self._pieces[first:] = [pa.concat_tables(tables).combine_chunks()]
+        self._numbers[first:] = [{}]
+        del self._starts[first + 1 :]
+        self._n_loose = 0
 
     def _take_piece(self, piece: int, positions: Longs, schema: pa.Schema) -> pa.Table:
         if piece < 0:
             return _nulls(schema, len(positions))
-        rows = self._pieces[piece].select(schema.names)
+        rows = self._table(piece).select(schema.names)
         local = positions - self._starts[piece]
         if local[-1] - local[0] == len(local) - 1 and (len(local) == 1 or bool(np.all(np.diff(local) == 1))):
             return rows.slice(int(local[0]), len(local))
@@ -124,18 +198,19 @@ class RowStore:
         while self._pieces and self._starts[0] + self._pieces[0].num_rows <= self.first:
             self._pieces.pop(0)
             self._starts.pop(0)
-            self._floats.pop(0)
+            self._numbers.pop(0)
+        self._n_loose = min(self._n_loose, len(self._pieces))
         if self._pieces and self.first - self._starts[0] > self._pieces[0].num_rows // 2:
-            kept = self._pieces[0].slice(self.first - self._starts[0])
+            kept = self._table(0).slice(self.first - self._starts[0])
             self._pieces[0] = kept.take(pa.array(np.arange(kept.num_rows)))
             self._starts[0] = self.first
-            self._floats[0] = {}
+            self._numbers[0] = {}
 
     def compact(self, live: Longs) -> None:
         """Keep only the rows at `live`; their positions become 0, 1, 2, … in that order."""
         kept = self.take(live)
         self.first = self.next = 0
-        self._pieces, self._starts, self._floats = [], [], []
+        self._pieces, self._starts, self._numbers, self._n_loose = [], [], [], 0
         self.append(kept)
 
     def save(self) -> Bytes:
@@ -146,7 +221,7 @@ class RowStore:
     def load(self, data: Bytes, first: int) -> None:
         """Become what `save` wrote, with the first row at position `first`."""
         self.first = self.next = first
-        self._pieces, self._starts, self._floats = [], [], []
+        self._pieces, self._starts, self._numbers, self._n_loose = [], [], [], 0
         self.append(table_from_bytes(data))
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.intake import arrow_schema
+from tocsin.engine.few import FewReader, FewRows
+from tocsin.engine.intake import OP, arrow_schema, read_batch
 from tocsin.engine.rows import RowStore
 from tocsin.engine.saving import below, prefixed
 from tocsin.engine.tables_kernels import GONE, collapse_rows, step_rows
-from tocsin.engine.text import text_of
+from tocsin.engine.text import few_names, names_of
 from tocsin.indexes.contract import Arrays, Bools, Ints, Longs
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.names import Names
+from tocsin.indexes.shared.texts import AnyStrings
 from tocsin.language import SourceSchema
 
 #: A store is compacted when it holds more than twice its live rows and this many more.
@@ -34,6 +39,8 @@ class Table:
         self.keys = Names()
         self.store = RowStore(arrow_schema(schema.columns))
         self._key = schema.key
+        self._key_at = list(schema.columns).index(schema.key)
+        self._few = FewReader(schema.columns, schema.key, self.store.schema)
         #: int64 by slot: number of the row that inserted the key, GONE if it is not there
         self._born: Longs = np.full(16, GONE, np.int64)
         #: int64 by slot: place of the key's row in the store, GONE if it is not there
@@ -46,36 +53,50 @@ class Table:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def apply(self, rows: pa.Table, deletes: Bools, *, each: bool) -> SourceDelta:
+    def read(self, data: Any) -> tuple[pa.Table | FewRows, Bools]:
+        """Rows of any accepted form as they are declared, and which of them delete their key."""
+        few = self._few.read(data)
+        if few is not None:
+            return few, np.zeros(few.num_rows, np.bool_)
+        assert self.schema.columns is not None
+        batch = read_batch(data, self.schema.columns, source=self.schema.name, key=self._key, extra=OP)
+        return batch.rows, batch.deletes
+
+    def apply(self, rows: pa.Table | FewRows, deletes: Bools, *, each: bool) -> SourceDelta:
         """Upsert and delete; what that did. `finish` must follow. Cost: linear in the batch."""
         count = rows.num_rows
-        texts = text_of(one_array(rows.column(self._key)))
-        slots, _ = self.keys.add(texts)
-        self._born = grown(self._born, self.keys.top, GONE)
-        self._position = grown(self._position, self.keys.top, GONE)
+        if isinstance(rows, FewRows):
+            names: AnyStrings = few_names([row[self._key_at] for row in rows.rows])
+        else:
+            names = names_of(one_array(rows.column(self._key)))
+        slots, _ = self.keys.add(names)
+        top = self.keys.top
+        self._born = grown(self._born, top, GONE)
+        self._position = grown(self._position, top, GONE)
         first_number, self.next_number = self.next_number, self.next_number + count
         first_position = self.store.append(rows)
-        born, position = np.empty((count, 2), np.int64), np.empty((count, 2), np.int64)
-        step_rows(slots, deletes, first_number, first_position, self._born, self._position, born, position)
+        born, position = np.empty((2, count), np.int64), np.empty((2, count), np.int64)
+        n_deletes = compiled(step_rows)(
+            slots, deletes, first_number, first_position, self._born, self._position, born, position
+        )
         if each:
             seq = np.arange(first_number, first_number + count, dtype=np.int64)
             step = np.arange(count, dtype=np.int32)
         else:
             entries = np.empty(count, np.int32)
-            self._first_entry = grown(self._first_entry, self.keys.top, -1)
-            n_entries = collapse_rows(slots, self._first_entry, born, position, entries)
-            slots, born, position = entries[:n_entries], born[:n_entries], position[:n_entries]
+            self._first_entry = grown(self._first_entry, top, -1)
+            n_entries = compiled(collapse_rows)(slots, self._first_entry, born, position, entries)
+            slots, born, position = entries[:n_entries], born[:, :n_entries], position[:, :n_entries]
             seq = np.array([self.next_number - 1], np.int64)
             step = np.zeros(n_entries, np.int32)
-        if not deletes.any():
+        if not n_deletes:
             # Every key is there in the end.
-            born, position = np.ascontiguousarray(born.T), np.ascontiguousarray(position.T)
             return SourceDelta(self.store, seq, step, slots, born[0], born[1], position[0], position[1])
         self._emptied = np.unique(slots[self._born[slots] == GONE])
-        matters = (born[:, 0] != GONE) | (born[:, 1] != GONE)
+        matters = (born[0] != GONE) | (born[1] != GONE)
         return SourceDelta(
             self.store, seq, step[matters], slots[matters],
-            born[matters, 0], born[matters, 1], position[matters, 0], position[matters, 1],
+            born[0, matters], born[1, matters], position[0, matters], position[1, matters],
         )  # fmt: skip
 
     def finish(self) -> None:

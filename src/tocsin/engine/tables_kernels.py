@@ -18,25 +18,28 @@ def step_rows(
     position: Longs,
     out_born: Longs,
     out_position: Longs,
-) -> None:
-    """Apply each row in turn to `born` and `position` by slot.
+) -> int:
+    """Apply each row in turn to `born` and `position` by slot; how many of them delete.
 
-    `out_born[i]` is the slot's insertion number before row i (column 0) and after it (column 1),
-    `out_position[i]` its place likewise; GONE where the key is not there.
+    `out_born[:, i]` is the slot's insertion number before row i and after it, `out_position[:, i]` its place
+    likewise; GONE where the key is not there.
     """
+    n_deletes = 0
     for i in range(len(slots)):
         slot = slots[i]
-        out_born[i, 0] = born[slot]
-        out_position[i, 0] = position[slot]
+        out_born[0, i] = born[slot]
+        out_position[0, i] = position[slot]
         if deletes[i]:
+            n_deletes += 1
             born[slot] = GONE
             position[slot] = GONE
         else:
             if born[slot] == GONE:
                 born[slot] = first_number + i
             position[slot] = first_position + i
-        out_born[i, 1] = born[slot]
-        out_position[i, 1] = position[slot]
+        out_born[1, i] = born[slot]
+        out_position[1, i] = position[slot]
+    return n_deletes
 
 
 @kernel
@@ -53,10 +56,10 @@ def collapse_rows(slots: Ints, entry_of_slot: Ints, born: Longs, position: Longs
             n_entries += 1
             entry_of_slot[slots[i]] = entry
             out_slots[entry] = slots[i]
-            born[entry, 0] = born[i, 0]
-            position[entry, 0] = position[i, 0]
-        born[entry, 1] = born[i, 1]
-        position[entry, 1] = position[i, 1]
+            born[0, entry] = born[0, i]
+            position[0, entry] = position[0, i]
+        born[1, entry] = born[1, i]
+        position[1, entry] = position[1, i]
     for i in range(n_entries):
         entry_of_slot[out_slots[i]] = -1
     return n_entries

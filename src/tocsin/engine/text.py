@@ -13,9 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
+from tocsin.indexes.shared.texts import AnyStrings
 
 #: Up to so many values are written one by one: cheaper than to have Arrow cast them.
 FEW = 32
+
+#: Made once: `json.dumps` makes one for each text.
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 _NO_FRACTION = r"\.000000Z$"
 
@@ -29,8 +33,6 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return column
     if pa.types.is_integer(kind):
-        if len(column) <= FEW:
-            return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
         return column.cast(pa.string())
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "True", "False")
@@ -39,6 +41,18 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         return _each_distinct(pc.add(column, pa.scalar(0.0, kind)), str)
     return _each_distinct(column, str)
+
+
+def names_of(column: pa.Array) -> AnyStrings:
+    """As `text_of`, for a column without nulls, and as a list if the values are few."""
+    if len(column) > FEW or pa.types.is_timestamp(column.type):
+        return text_of(column)
+    return few_names(column.to_pylist())
+
+
+def few_names(values: list[Any]) -> list[str]:
+    """As `text_of`, for values without a null or a time."""
+    return [str(value + 0.0) if isinstance(value, float) else str(value) for value in values]
 
 
 def value_of(text: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -84,7 +98,15 @@ def json_of(value: Any) -> str:
 
 def json_strings(column: pa.Array) -> pa.Array:
     """Each string as a JSON string."""
-    return _each_distinct(column, lambda text: json.dumps(text, ensure_ascii=False))
+    return _each_distinct(column, _json_text)
+
+
+def json_pairs(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Each two strings as a JSON array."""
+    if len(left) > FEW:
+        return pc.binary_join_element_wise("[", json_strings(left), ", ", json_strings(right), "]", "")
+    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    return pa.array([f"[{_json_text(one)}, {_json_text(other)}]" for one, other in pairs], pa.string())
 
 
 def _json_of(column: pa.Array) -> pa.Array:

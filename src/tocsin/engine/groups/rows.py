@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.arrow import with_nulls
 from tocsin.engine.compiling import compile_score
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.groups.base import Group
@@ -71,6 +72,7 @@ class SelectGroup(RowGroup):
         self._select = plan.select
         self._columns = where_columns(plan)
         self._columns += list(plan.score.columns) if plan.score else []
+        self._shown = [item.column for item in plan.select]
         self._index = _select_index(plan, windowed=isinstance(source, Window))
         self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
         if isinstance(plan, Rows) and isinstance(source, Table):
@@ -82,7 +84,7 @@ class SelectGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
-        touched = delta.touched([item.column for item in self._select])
+        touched = delta.touched(self._shown)
         return self._index.apply(delta.for_index(*_columns(delta, self._columns), touched))
 
     def follow(self, source: str, delta: SourceDelta) -> None:
@@ -163,9 +165,12 @@ class AggregateGroup(RowGroup):
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
         if self._function not in ("min", "max"):
             return pa.chunked_array([pa.nulls(len(changes.row), pa.string())])
+        # Where no row is the answer, the key is hidden; the largest slot among them is one of a row.
         named = changes.row >= 0
-        texts = self._source.key_text(changes.row[named])
-        return pa.chunked_array([texts.take(pa.array(np.cumsum(named) - 1, mask=~named))], pa.string())
+        if not named.any():
+            return pa.chunked_array([pa.nulls(len(named), pa.string())])
+        texts = self._source.key_text(np.where(named, changes.row, changes.row.max()))
+        return pa.chunked_array([with_nulls(texts, named)], pa.string())
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         return pa.nulls(len(changes.row), pa.string())

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from tocsin.engine.arrow import one_array
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.groups.rows import RowGroup, _columns, rows_at, selected, where_columns
-from tocsin.engine.interning import Interner
+from tocsin.engine.interning import Interner, Values
 from tocsin.engine.saving import below, prefixed
 from tocsin.engine.tables import Table
-from tocsin.engine.text import json_rows, json_strings, value_of
-from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet, Floats
+from tocsin.engine.text import json_pairs, json_rows, value_of
+from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet
 from tocsin.indexes.ranges import RangeDistinct, RangeJoin
 from tocsin.language import Distinct, Join, Selected
 
@@ -39,9 +39,9 @@ class DistinctGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         before, after = _columns(delta, self._where)
-        values_before, values_after = delta.column(self._selected.column)
-        after.append(self._values.acquire(one_array(values_after)))
-        before.append(self._values.release(one_array(values_before)))
+        values_before, values_after = delta.values(self._selected.column)
+        after.append(self._values.acquire(values_after))
+        before.append(self._values.release(values_before))
         if self._type.is_numeric:
             y_before, y_after = delta.floats(self._selected.column)
         else:
@@ -91,7 +91,7 @@ class JoinGroup(RowGroup):
         self._boxes = tuple([dimension.column for dimension in box] for box in boxes)
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
         #: numbers of two types are compared as doubles
-        self._common = pa.float64() if len(types) > 1 else types.pop()
+        self._is_mixed = len(types) > 1
         self._values = Interner()
         self._index = RangeJoin(len(plan.left_box), len(plan.right_box))
 
@@ -103,9 +103,9 @@ class JoinGroup(RowGroup):
         self._delta = delta
         side = self.sources.index(source)
         before, after = _columns(delta, self._boxes[side])
-        on_before, on_after = delta.column(self._on[side])
-        after.append(self._codes(on_after, acquire=True))
-        before.append(self._codes(on_before, acquire=False))
+        on_before, on_after = self._joined_by(delta, self._on[side])
+        after.append(self._values.acquire(on_after))
+        before.append(self._values.release(on_before))
         touched = delta.touched([item.column for item in self._select if item.source == source])
         return self._index.apply(delta.for_index(before, after, touched), side)
 
@@ -124,9 +124,8 @@ class JoinGroup(RowGroup):
         return self._pairs(positions)
 
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
-        left = json_strings(self._sides[0].key_text(changes.row))
-        right = json_strings(self._sides[1].key_text(changes.other))
-        return pa.chunked_array([pc.binary_join_element_wise("[", left, ", ", right, "]", "")], pa.string())
+        left, right = self._sides[0].key_text(changes.row), self._sides[1].key_text(changes.other)
+        return pa.chunked_array([json_pairs(left, right)], pa.string())
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         positions = [
@@ -145,9 +144,11 @@ class JoinGroup(RowGroup):
         names = [item.name for item in self._select]
         return pa.table([parts[name] for name in names], names=names)
 
-    def _codes(self, column: pa.ChunkedArray, *, acquire: bool) -> Floats:
-        values = one_array(column.cast(self._common, safe=False))
-        return self._values.acquire(values) if acquire else self._values.release(values)
+    def _joined_by(self, delta: SourceDelta, name: str) -> tuple[Values, Values]:
+        if not self._is_mixed:
+            return delta.values(name)
+        before, after = (one_array(column.cast(pa.float64(), safe=False)) for column in delta.column(name))
+        return before, after
 
     def arrays(self) -> Arrays:
         return {**super().arrays(), **dict(prefixed("values", self._values.arrays()))}

@@ -9,6 +9,7 @@ import numpy as np
 from tocsin.indexes.contract import Arrays, Floats, Ints
 from tocsin.indexes.ranges.boxtree import LEAF, LONGEST_TAIL, BoxTree, empty_tree
 from tocsin.indexes.ranges.boxtree_kernels import N_USED, Tree
+from tocsin.indexes.ranges.images import largest_step
 from tocsin.indexes.ranges.region_kernels import NO_REGION
 from tocsin.indexes.ranges.step_kernels import Boxes, Images
 
@@ -62,7 +63,7 @@ class Bounds:
     def reserve(self, images: Images) -> None:
         """Make room for looking up the images of any step. Cost: amortised constant an image."""
         if self._tree is not None:
-            self._tree.reserve(int(np.diff(images.start).max(initial=0)))
+            self._tree.reserve(largest_step(images))
 
     def put(self, slots: Ints, lo: Floats, hi: Floats) -> None:
         """Set the boxes of `slots`, which hold none. Cost: linear in their number, amortised; with a tree,

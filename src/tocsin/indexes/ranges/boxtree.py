@@ -103,7 +103,8 @@ class BoxTree:
 
     def reserve(self, rows: int) -> None:
         """Make room for a step of so many rows. Cost: amortised constant a row."""
-        self.tree = self.tree._replace(listed=grown(self.tree.listed, rows))
+        if rows > len(self.tree.listed):
+            self.tree = self.tree._replace(listed=grown(self.tree.listed, rows))
 
     def check_invariants(self, lo: Floats, hi: Floats) -> None:
         """Assert that the tree has just the boxes that are not empty, and that no node knows too little."""

@@ -9,6 +9,8 @@ from tocsin.indexes.shared.columns import grown
 #: Changes that a buffer keeps room for: 30 MB.
 KEPT = 1 << 20
 
+_NOTHING = ChangeSet.empty()
+
 
 class Buffer:
     """Columns of changes that a kernel writes; all of one length."""
@@ -22,6 +24,8 @@ class Buffer:
 
     def take(self, count: int) -> ChangeSet:
         """The first `count` changes, copied; a large buffer is given away instead."""
+        if not count:
+            return _NOTHING
         changes = ChangeSet._make(column[:count] for column in self.columns)
         if count > KEPT:
             self.columns = empty_buffer(len(self.columns.step))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, Bools, ChangeSet, Floats, Ints, Longs, RowDelta
-from tocsin.indexes.ranges.changes import empty_buffer
+from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes_columns import (
     AROUND_FULL,
     CURSOR_SIZE,
@@ -36,11 +36,10 @@ from tocsin.indexes.ranges.objects import ObjectIndex
 from tocsin.indexes.ranges.objects_columns import STRIDE
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 #: Log entries of a step beyond which they are netted before it goes on: 64 MB.
 LOG_ROOM = 1 << 22
-#: Changes that the output keeps room for between calls: 30 MB.
-BUFFER_ROOM = 1 << 20
 #: Cells of one update that are told apart in a table; with more, each subscription is looked at alone.
 TABLE_ROOM = 1 << 20
 
@@ -59,6 +58,7 @@ class RankedTiles:
         self, *, descending: bool, capacity: int = 16, log_room: int = LOG_ROOM, table_room: int = TABLE_ROOM
     ) -> None:
         self._sign = -1.0 if descending else 1.0
+        self._signs: Floats = np.array([1.0, self._sign])
         self._capacity = capacity
         self._log_room = log_room
         #: one more than the largest subscription slot seen
@@ -78,11 +78,15 @@ class RankedTiles:
         self._objects = ObjectIndex(capacity)
         self._around = _empty_around(capacity, table_room)
         self._log = _empty_log(capacity)
-        #: kept between calls: the system takes its time to hand out memory
-        self._out = empty_buffer(capacity)
+        self._buffer = Buffer(capacity)
         self._begin: Longs = np.zeros(N_DIGITS + 1, np.int64)
         self._seen: Ints = np.zeros(capacity, np.int32)
         self._is_news = np.zeros(capacity, np.bool_)
+        #: the largest k in use, and scratch that it decides the size of
+        self._k = 0
+        self._gaps: Gaps
+        self._held: tuple[Ints, ...]
+        self._fit_scratch()
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, 1), `k` (n,). Cost: a logarithmic search each, amortised."""
@@ -98,6 +102,7 @@ class RankedTiles:
         self._limit(slots, given)
         inside = lo <= hi
         self._points.insert(slots[inside], lo[inside], hi[inside])
+        self._fit_scratch()
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: a logarithmic search and a bucket each."""
@@ -105,6 +110,7 @@ class RankedTiles:
         self._points.remove(inside, self._lo[inside], self._hi[inside])
         self._lo[slots], self._hi[slots], self._is_used[slots] = np.inf, -np.inf, False
         self._n_of_kind -= np.bincount(self._limits.kind[slots], minlength=len(self._n_of_kind))
+        self._fit_scratch()
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Cost of a row: a search for each row that it passes and that a subscription can see it pass, the
@@ -115,28 +121,26 @@ class RankedTiles:
         self._objects.reserve(self._row_top)
         self._seen = grown(self._seen, self._row_top)
         self._is_news = grown(self._is_news, self._row_top)
-        k = self._largest_k()
-        self._around = _around_of(self._around, k + STRIDE)
-        replay, gaps = self._replay(k), _gaps(k)
+        replay = Replay._make([*self._held, self._seen, self._is_news])
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while True:
-            status = apply_steps(
+            status = compiled(apply_steps)(
                 self._objects.objects,
                 self._points.grid,
                 self._limits,
-                k,
+                self._k,
                 self._top,
                 images,
                 rows,
                 self._around,
-                gaps,
+                self._gaps,
                 self._log,
                 replay,
                 self._begin,
                 self._is_extreme,
                 self._sign,
                 max(self._log_room, 2 * int(cursor[N_KEPT])),
-                self._out,
+                self._buffer.columns,
                 cursor,
             )
             if status == DONE:
@@ -150,11 +154,11 @@ class RankedTiles:
             elif status == OBJECTS_FULL:
                 self._objects.grow()
             else:
-                self._out = _larger(self._out)
+                self._buffer.grow()
         self._points.tend()
         if len(self._log.cell) > 2 * self._log_room:
             self._log = _empty_log(self._capacity)
-        return self._taken_out(int(cursor[N_OUT]))
+        return self._buffer.take(int(cursor[N_OUT]))
 
     def follow(self, delta: RowDelta) -> None:
         """Take a delta without asking what it changes. Cost of a row: see `ObjectIndex.put`."""
@@ -168,7 +172,7 @@ class RankedTiles:
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: for each subscription, a logarithmic search for each of its rows."""
         cursor = np.zeros(CURSOR_SIZE, np.int64)
-        asked, gaps = slots.astype(np.int64), _gaps(self._largest_k())
+        asked = slots.astype(np.int64)
         while (
             list_answers(
                 self._objects.objects,
@@ -176,16 +180,16 @@ class RankedTiles:
                 self._hi,
                 self._limits,
                 asked,
-                gaps,
+                self._gaps,
                 self._is_extreme,
                 self._sign,
-                self._out,
+                self._buffer.columns,
                 cursor,
             )
             != DONE
         ):
-            self._out = _larger(self._out)
-        return self._taken_out(int(cursor[N_OUT]))
+            self._buffer.grow()
+        return self._buffer.take(int(cursor[N_OUT]))
 
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
@@ -221,6 +225,7 @@ class RankedTiles:
         self._objects.put(rows, arrays["value"][rows, 0], arrays["value"][rows, 1], born[rows])
         self._seen = np.zeros(self._row_top, np.int32)
         self._is_news = np.zeros(self._row_top, np.bool_)
+        self._fit_scratch()
 
     def check_invariants(self) -> None:
         """Also: the points are the ranges, and scratch is clean."""
@@ -264,26 +269,20 @@ class RankedTiles:
         self._limits = Limits(self._limits.kind, np.append(self._limits.k, k))
         return len(self._limits.k) - 1
 
-    def _largest_k(self) -> int:
-        return int(self._limits.k[self._n_of_kind > 0].max(initial=1))
+    def _fit_scratch(self) -> None:
+        """Have scratch for the largest k in use."""
+        k = int(self._limits.k[self._n_of_kind > 0].max(initial=1))
+        if k != self._k:
+            self._k = k
+            self._around = _around_of(self._around, k + STRIDE)
+            self._gaps = Gaps(*(np.empty(k + 2, np.int32) for _ in range(4)))
+            self._held = tuple(np.empty(k, np.int32) for _ in range(3))
 
     def _keyed(self, columns: Floats) -> Floats:
         """A copy with scores turned into keys, which ascend with rank; no -0.0."""
-        keyed: Floats = columns + 0.0
-        keyed[:, -1] = keyed[:, -1] * self._sign + 0.0
+        keyed: Floats = columns * self._signs
+        keyed += 0.0
         return keyed
-
-    def _taken_out(self, count: int) -> ChangeSet:
-        """The first `count` changes of the buffer, copied; a large buffer is given away instead."""
-        changes = ChangeSet._make(column[:count] for column in self._out)
-        if count > BUFFER_ROOM:
-            self._out = empty_buffer(len(self._out.step))
-            return changes
-        return ChangeSet._make(column.copy() for column in changes)
-
-    def _replay(self, k: int) -> Replay:
-        ints = [np.empty(k, np.int32) for _ in range(3)]
-        return Replay(ints[0], ints[1], ints[2], self._seen, self._is_news)
 
     def _shorten(self, replay: Replay, cursor: Longs) -> None:
         """Net the log of a long step. Cost: linear in it."""
@@ -320,11 +319,6 @@ class RangeExtreme(RankedTiles):
             f"range {name} by tiles: {len(self._points)} ranges as points, "
             "a row is looked up only where it changes an answer"
         )
-
-
-def _larger(out: ChangeSet) -> ChangeSet:
-    """Twice the room, with what was written."""
-    return ChangeSet._make(grown(column, 2 * len(column)) for column in out)
 
 
 def _empty_log(room: int) -> Log:
@@ -375,7 +369,3 @@ def _around_of(around: Around, room: int) -> Around:
     """Scratch with so much room at least; its contents do not matter between updates."""
     have = len(around.exposed)
     return around if room <= have else _empty_around(max(room, 2 * have), len(around.table))
-
-
-def _gaps(k: int) -> Gaps:
-    return Gaps(*(np.empty(k + 2, np.int32) for _ in range(4)))

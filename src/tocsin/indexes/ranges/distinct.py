@@ -12,11 +12,12 @@ from tocsin.indexes.ranges.boxtree_kernels import BLOCK
 from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import new_cursor, run_reporting
 from tocsin.indexes.ranges.distinct_kernels import LOG_FULL, Search, list_distinct, report_distinct
-from tocsin.indexes.ranges.images import build_images
+from tocsin.indexes.ranges.images import build_images, largest_step
 from tocsin.indexes.ranges.regions import Layout
 from tocsin.indexes.ranges.rows import ChainedRows
 from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, Images
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 
 class RangeDistinct:
@@ -65,7 +66,7 @@ class RangeDistinct:
         self._search = _search_for(self._search, images, rows.top, len(self._bounds.tree.stack))
         cursor = new_cursor()
         while True:
-            status = report_distinct(
+            status = compiled(report_distinct)(
                 self._bounds.tree,
                 self._bounds.top,
                 rows.columns,
@@ -129,9 +130,8 @@ class RangeDistinct:
 
 def _search_for(search: Search, images: Images, rows: int, stack: int) -> Search:
     """Scratch for these images, so many rows, and a tree with such a stack: the same if it will do."""
-    n_images = int(np.diff(images.start).max(initial=0))
     return search._replace(
-        images=grown(search.images, n_images),
+        images=grown(search.images, largest_step(images)),
         blockers=grown(search.blockers, rows),
         stack=grown(search.stack, 2 * stack),
     )

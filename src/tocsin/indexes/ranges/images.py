@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import ABSENT, Bools, Floats, Longs, RowDelta
 from tocsin.indexes.ranges.images_kernels import place_images
 from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.scans import writable
 
 #: Up to so many rows are sorted one by one.
@@ -30,7 +31,7 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
     Cost: n log n, all in NumPy but for few rows.
     """
     if len(delta.row) <= FEW:
-        return _few_images(delta._replace(before=before, after=after), required, key)
+        return _few_images(delta, before, after, required, key)
     is_news = (before != after).any(axis=1) | (delta.born_before != delta.born_after) | delta.touched
     old = np.flatnonzero(is_news & _is_rankable(before, delta.born_before, required))
     new = np.flatnonzero(is_news & _is_rankable(after, delta.born_after, required))
@@ -62,15 +63,20 @@ def build_images(delta: RowDelta, before: Floats, after: Floats, *, required: in
     )
 
 
-def _few_images(delta: RowDelta, required: int, key: int) -> Images:
+def largest_step(images: Images) -> int:
+    """How many images a step has, at most."""
+    return len(images.row) if len(images.middle) == 1 else int(np.diff(images.start).max(initial=0))
+
+
+def _few_images(delta: RowDelta, before: Floats, after: Floats, required: int, key: int) -> Images:
     delta = RowDelta(
         seq=writable(delta.seq, np.int64),
         step=writable(delta.step, np.int32),
         row=writable(delta.row, np.int32),
         born_before=writable(delta.born_before, np.int64),
         born_after=writable(delta.born_after, np.int64),
-        before=writable(delta.before, np.float64),
-        after=writable(delta.after, np.float64),
+        before=writable(before, np.float64),
+        after=writable(after, np.float64),
         touched=writable(delta.touched, np.bool_),
     )
     room, width, steps = 2 * len(delta.row), delta.before.shape[1], len(delta.seq)
@@ -86,7 +92,7 @@ def _few_images(delta: RowDelta, required: int, key: int) -> Images:
         by_first=np.empty(room, np.int64),
         bucket=np.empty(room, np.int64),
     )
-    count = place_images(delta, required, key, np.empty(room, np.int64), images)
+    count = compiled(place_images)(delta, required, key, np.empty(room, np.int64), images)
     if count == room:
         return images
     return Images._make((images.start, images.middle, *(column[:count] for column in images[2:])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocsin.indexes.contract import ABSENT, Floats, Longs, RowDelta
-from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.ranges.step_kernels import Images, RowColumns
 from tocsin.indexes.shared.jit import kernel
 
 
@@ -37,6 +37,15 @@ def place_images(delta: RowDelta, required: int, key: int, entry: Longs, out_ima
             n += 1
     _describe(delta, entry, n, images)
     return n
+
+
+@kernel
+def store_images(images: Images, rows: RowColumns) -> None:
+    """Set the rows to what the steps lead to: images come in the order of happening."""
+    for step in range(len(images.middle)):
+        for i in range(images.start[step], images.start[step + 1]):
+            rows.value[images.row[i]] = images.value[i]
+            rows.born[images.row[i]] = images.born[i] if i >= images.middle[step] else ABSENT
 
 
 @kernel

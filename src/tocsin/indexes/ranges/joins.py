@@ -9,12 +9,14 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
-from tocsin.indexes.ranges.changes import new_cursor, run_reporting
+from tocsin.indexes.ranges.buffers import KEPT, Buffer
+from tocsin.indexes.ranges.changes import new_cursor
 from tocsin.indexes.ranges.images import build_images, widened
 from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT, Side, list_pairs, report_pairs
 from tocsin.indexes.ranges.rows import ChainedRows
-from tocsin.indexes.ranges.step_kernels import Images
+from tocsin.indexes.ranges.step_kernels import FULL, N_OUT, Images
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 #: 2**64 over the golden ratio: multiplying by it spreads codes over the buckets (Knuth).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -31,7 +33,6 @@ class RangeJoin:
         self, left_dimensions: int, right_dimensions: int, capacity: int = 16, *, trees: Trees = TREES
     ) -> None:
         self._dimensions = (left_dimensions, right_dimensions)
-        self._capacity = capacity
         self._widths = (max(1, left_dimensions), max(1, right_dimensions))
         # The tree is there from the first box on: with few boxes it is a list of them.
         self._bounds = Bounds(sum(self._widths), capacity, trees=trees._replace(many=1))
@@ -39,6 +40,9 @@ class RangeJoin:
         #: Buckets are 2**bits, the same for both sides.
         self._bits = 0
         self._fit_buckets()
+        self._buffer = Buffer(capacity)
+        #: int64 (room of the buffer, 2): the insertion numbers of the rows that changes name
+        self._born: Longs = np.empty((capacity, 2), np.int64)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, left + right dimensions). Cost: copying them."""
@@ -67,11 +71,11 @@ class RangeJoin:
         mine, theirs, tree = self._side(side), self._side(1 - side), self._bounds.tree
         point, found = np.empty((1, sum(self._widths))), self._bounds.boxes.affected
         changes, born = self._run(
-            lambda out, out_born, cursor: report_pairs(
+            lambda out, out_born, cursor: compiled(report_pairs)(
                 mine, theirs, tree, side, images, point, found, out, out_born, cursor
             )
         )
-        return _sorted_pairs(changes, born, changes.subscription)
+        return _sorted_pairs(changes, born, changes.subscription) if changes else changes
 
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: for each subscription, its left rows' partners."""
@@ -148,15 +152,15 @@ class RangeJoin:
 
     def _run(self, report: Callable[[ChangeSet, Longs, Longs], int]) -> tuple[ChangeSet, Longs]:
         """The changes that `report` writes, and the insertion numbers of their rows (changes, 2)."""
-        out_born: Longs = np.empty((self._capacity, 2), np.int64)
-
-        def report_with_born(out: ChangeSet, cursor: Longs) -> int:
-            nonlocal out_born
-            out_born = grown(out_born, len(out.step))
-            return report(out, out_born, cursor)
-
-        changes = run_reporting(report_with_born, new_cursor(), self._capacity)
-        return changes, out_born[: len(changes.step)]
+        cursor = new_cursor()
+        while report(self._buffer.columns, self._born, cursor) == FULL:
+            self._buffer.grow()
+            self._born = grown(self._born, len(self._buffer.columns.step))
+        count = int(cursor[N_OUT])
+        born = self._born[:count]
+        if count > KEPT:
+            self._born = np.empty_like(self._born)
+        return self._buffer.take(count), born
 
     def _side(self, side: int) -> Side:
         rows = self._rows[side]

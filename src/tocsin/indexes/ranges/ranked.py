@@ -10,13 +10,14 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, RowDelta
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import new_cursor
-from tocsin.indexes.ranges.images import build_images
+from tocsin.indexes.ranges.images import build_images, largest_step
 from tocsin.indexes.ranges.ranked_kernels import Lists, list_ranked, report_ranked
 from tocsin.indexes.ranges.regions import Layout
 from tocsin.indexes.ranges.rowtree import TreeRows
 from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL
 from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, is_inside
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 
 class RankedScan:
@@ -77,10 +78,10 @@ class RankedScan:
         rows.reserve(images)
         self._bounds.reserve(images)
         self._seen = grown(self._seen, rows.top)
-        lists = self._new_lists(rows.top, int(np.diff(images.start).max(initial=0)))
+        lists = self._new_lists(rows.top, largest_step(images))
         cursor = new_cursor()
         while True:
-            status = report_ranked(
+            status = compiled(report_ranked)(
                 self._bounds.boxes,
                 self._bounds.top,
                 self._bounds.tree,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, Longs
+from tocsin.indexes.ranges.images_kernels import store_images
 from tocsin.indexes.ranges.step_kernels import Chains, Images, RowColumns, link_rows
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 
 class Rows:
@@ -24,11 +26,7 @@ class Rows:
 
     def store(self, images: Images) -> None:
         """Become what the steps lead to. Cost: linear in the images."""
-        is_new = np.arange(len(images.row)) >= np.repeat(images.middle, np.diff(images.start))
-        value, born = self.columns
-        # Images come in the order of happening, and of equal slots the last one stays.
-        value[images.row] = images.value
-        born[images.row] = np.where(is_new, images.born, ABSENT)
+        compiled(store_images)(images, self.columns)
 
     def live(self) -> Longs:
         """Slots that hold a row, ascending."""

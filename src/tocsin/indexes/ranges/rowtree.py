@@ -70,15 +70,17 @@ class TreeRows(Rows):
     def fit(self, y: Floats) -> None:
         """Have the limbs that these values need in sums. Cost: a pass over them; if limbs are missing, of
         building the tree anew."""
+        if not self._is_summed:
+            return
         first, end = limbs_of(y)
-        if not self._is_summed or first == end:
+        has_all = self._first_limb <= first and end <= self._first_limb + self._n_limbs
+        if first == end or has_all:
             return
         if len(self.live()):
             end = max(end, self._first_limb + self._n_limbs)
             first = min(first, self._first_limb)
-        if (first, end - first) != (self._first_limb, self._n_limbs):
-            self._first_limb, self._n_limbs = first, end - first
-            self.build()
+        self._first_limb, self._n_limbs = first, end - first
+        self.build()
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)

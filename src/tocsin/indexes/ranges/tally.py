@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Longs
+from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.ranges.tally_kernels import (
-    EXPONENT_BITS,
     FIRST_LIMB,
     N_BLOCKS,
     N_INFINITIES,
@@ -15,8 +14,10 @@ from tocsin.indexes.ranges.tally_kernels import (
     Tally,
     add_y,
     insert_rows,
+    span_limbs,
     sum_blocks,
 )
+from tocsin.indexes.shared.direct import compiled
 
 #: A double covers so many limbs.
 LIMBS_OF_A_DOUBLE = 3
@@ -51,8 +52,10 @@ class TallyRows:
 
     def fit(self, y: Floats) -> None:
         """Have the limbs that the values need. Cost: a pass over them; over all rows if limbs are missing."""
+        if not self._is_summed:
+            return
         first, end = limbs_of(y)
-        if not self._is_summed or first == end:
+        if first == end:
             return
         have = int(self.tally.state[FIRST_LIMB])
         if not self.tally.n_before[self.tally.state[N_BLOCKS]]:
@@ -110,10 +113,8 @@ class TallyRows:
 
 def limbs_of(y: Floats) -> tuple[int, int]:
     """The first limb that any of the values needs, and the one after the last; equal if they need none."""
-    is_counted: Bools = (y != 0.0) & np.isfinite(y)
-    exponent = (y[is_counted].view(np.int64) >> 52) & EXPONENT_BITS
-    limb = np.maximum(exponent - 1, 0) >> 5
-    return (int(limb.min()), int(limb.max()) + LIMBS_OF_A_DOUBLE) if len(limb) else (0, 0)
+    first, last = compiled(span_limbs)(np.ascontiguousarray(y))
+    return (first, last + LIMBS_OF_A_DOUBLE) if first <= last else (0, 0)
 
 
 def _empty_tally(blocks: int, columns: int) -> Tally:

@@ -62,6 +62,18 @@ class Tally(NamedTuple):
 
 
 @lean_kernel
+def span_limbs(y: Floats) -> tuple[int, int]:
+    """The least limb that a finite value begins in, and the largest, which is less if there is no value."""
+    first, last = EXPONENT_BITS, -1
+    for value in y:
+        exponent = (np.float64(value).view(np.int64) >> 52) & EXPONENT_BITS
+        if value != 0.0 and exponent != EXPONENT_BITS:
+            limb = int((exponent - 1) >> 5) if exponent > 0 else 0
+            first, last = min(first, limb), max(last, limb)
+    return first, last
+
+
+@lean_kernel
 def add_y(total: Longs, y: float, sign: int, first: int) -> None:
     """Add `y` to a sum, or take it out if `sign` is -1. The sum has the limbs that y needs."""
     if len(total) == 0 or y == 0.0:

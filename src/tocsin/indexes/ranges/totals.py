@@ -16,6 +16,7 @@ from tocsin.indexes.ranges.rowtree import TreeRows
 from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL
 from tocsin.indexes.ranges.step_kernels import DONE, N_OUT
 from tocsin.indexes.ranges.totals_kernels import AVG, COUNT, SUM, list_totals, report_totals
+from tocsin.indexes.shared.direct import compiled
 
 _FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 
@@ -70,7 +71,7 @@ class BoxTotals:
         total, limbs = self._scratch()
         change, cursor = total.copy(), new_cursor()
         while True:
-            status = report_totals(
+            status = compiled(report_totals)(
                 self._bounds.boxes,
                 self._bounds.top,
                 self._bounds.tree,

@@ -10,7 +10,7 @@ from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import empty_buffer, new_cursor
-from tocsin.indexes.ranges.images import build_images, widened
+from tocsin.indexes.ranges.images import build_images, largest_step, widened
 from tocsin.indexes.ranges.rows import Rows
 from tocsin.indexes.ranges.step_kernels import DONE, N_OUT
 from tocsin.indexes.ranges.tally import TallyRows
@@ -27,6 +27,7 @@ from tocsin.indexes.ranges.totals_range_kernels import (
     report_range_totals,
 )
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 
 _FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 
@@ -70,11 +71,12 @@ class RangeTotals:
         self._rows.reserve(images)
         self._bounds.reserve(images)
         self._tally.fit(images.value[:, 1])
-        self._sums = _sums_for(self._sums, int(np.diff(images.start).max(initial=0)), self._tally.n_columns)
-        self._sums = self._sums._replace(value=grown(self._sums.value, self._bounds.top))
+        self._sums = _sums_for(self._sums, largest_step(images), self._tally.n_columns)
+        if self._bounds.top > len(self._sums.value):
+            self._sums = self._sums._replace(value=grown(self._sums.value, self._bounds.top))
         cursor = new_cursor()
         while True:
-            status = report_range_totals(
+            status = compiled(report_range_totals)(
                 self._bounds.boxes,
                 self._bounds.top,
                 self._bounds.tree,

@@ -12,11 +12,20 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled, unwarned
 from tocsin.indexes.shared.members_kernels import N_OUT, Entries, Scratch, find_changes, find_rows
 from tocsin.indexes.shared.members_tiles import TAIL, WIDTH, Tiles
 from tocsin.indexes.shared.programs import NO_PROGRAM, Program, exchanged
 from tocsin.indexes.shared.programs_kernels import BLOCK
-from tocsin.indexes.shared.scans import FULL, ChangeBuffer, column_wise, step_bounds, widened, writable
+from tocsin.indexes.shared.scans import (
+    FULL,
+    ChangeBuffer,
+    ChangeColumns,
+    column_wise,
+    step_bounds,
+    widened,
+    writable,
+)
 
 
 class Members:
@@ -165,19 +174,21 @@ class Members:
         cursor = np.zeros(3, np.int64)
         buffer = ChangeBuffer(self._expected)
         taken = (self._program, self._bounding, tiles.subscriptions, tiles.nodes, entries, self._scratch())
-        with np.errstate(all="ignore"):
-            while find_changes(cursor, *taken, buffer.columns) == FULL:
+        with unwarned(find_changes):
+            while compiled(find_changes)(cursor, *taken, buffer.columns) == FULL:
                 buffer.grow()
         count = int(cursor[N_OUT])
         self._expected = max(self._capacity, count)
-        found = buffer.changes(count)
-        if count > 1:
-            who = found.step.astype(np.int64) * len(tiles.place) + found.subscription
-            what = (found.op.astype(np.int64) << 32) + found.rank
-            order = np.lexsort((what, who))
-            found = ChangeSet._make(column[order] for column in found)
-        found.rank[:] = 0
-        return found
+        if not count:
+            return ChangeSet.empty()
+        found = ChangeColumns._make(column[:count] for column in buffer.columns)
+        who = found.step.astype(np.int64) * len(tiles.place) + found.subscription
+        what = (found.op.astype(np.int64) << 32) + found.rank
+        order = np.lexsort((what, who))
+        return ChangeSet(
+            found.step[order], found.subscription[order], found.op[order], found.row[order],
+            np.full(count, -1, np.int32), found.score[order], np.zeros(count, np.int32),
+        )  # fmt: skip
 
     def _scratch(self) -> Scratch:
         """Working memory, made anew when the nodes have another level."""
@@ -224,17 +235,18 @@ def _answer(slot: int, rows: Ints, scores: Floats) -> ChangeSet:
 
 def _entries(delta: RowDelta) -> Entries:
     """The delta as kernels take it: column-wise, ordered by `born_after` within a step."""
-    order = np.lexsort((delta.born_after, delta.step))
-    born_before = delta.born_before[order]
-    left_at = np.empty(len(order), np.int32)
-    left_at[np.lexsort((born_before, delta.step))] = np.arange(len(order))
+    bounds, left_at = step_bounds(delta), np.zeros(len(delta.row), np.int32)
+    if len(delta.row) > 1:
+        order = np.lexsort((delta.born_after, delta.step))
+        delta = RowDelta._make([delta.seq, *(column[order] for column in delta[1:])])
+        left_at[np.lexsort((delta.born_before, delta.step))] = np.arange(len(order))
     return Entries(
-        step_bounds(delta),
-        writable(delta.row[order], np.int32),
-        born_before != ABSENT,
-        delta.born_after[order] != ABSENT,
-        writable(delta.touched[order], np.bool_),
+        bounds,
+        writable(delta.row, np.int32),
+        delta.born_before != ABSENT,
+        delta.born_after != ABSENT,
+        writable(delta.touched, np.bool_),
         left_at,
-        column_wise(delta.before[order]),
-        column_wise(delta.after[order]),
+        column_wise(delta.before),
+        column_wise(delta.after),
     )

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.indexes.contract import Arrays, Bools, Ints, Longs
+from tocsin.indexes.contract import Arrays, Bools, Ints, Longs, Ops
 from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
 from tocsin.indexes.shared.names_kernels import (
     HEAP_LIVE,
     HEAP_USED,
@@ -20,9 +21,10 @@ from tocsin.indexes.shared.names_kernels import (
     copy_texts,
     fill_table,
     find_names,
+    measure_texts,
     remove_names,
 )
-from tocsin.indexes.shared.texts import Strings, Texts, one_text, strings_of, texts_of
+from tocsin.indexes.shared.texts import AnyStrings, Texts, one_text, strings_of, texts_of
 
 #: An Arrow string array holds at most this many bytes.
 ARROW_BYTES = 2**31 - 1
@@ -31,7 +33,7 @@ SMALL_HEAP = 1024
 
 
 class Names:
-    """Strings to slots and back, by hashing; no Python object for any string.
+    """AnyStrings to slots and back, by hashing; no Python object for any string.
 
     A slot is handed out again after its name is removed, the last freed first. Columns that a
     caller keeps by slot need `top` rows.
@@ -63,7 +65,7 @@ class Names:
         """The columns as kernels read them, `compare_names` among them. Valid until the next change."""
         return self._columns
 
-    def find(self, values: Strings) -> Ints:
+    def find(self, values: AnyStrings) -> Ints:
         """The slot of each string, -1 where absent. Cost: linear in the bytes of `values`."""
         return self._find(texts_of(values))
 
@@ -71,7 +73,7 @@ class Names:
         """The slot of one string, -1 if absent."""
         return int(self._find(one_text(value))[0])
 
-    def add(self, values: Strings) -> tuple[Ints, Bools]:
+    def add(self, values: AnyStrings) -> tuple[Ints, Bools]:
         """The slot of each string, adding what is absent, and whether it was added just there.
 
         A string that is twice in `values` is new at the first place only. Cost: linear in the
@@ -98,7 +100,7 @@ class Names:
         start = int(self._columns.starts[slot])
         return self._columns.heap[start : start + int(self._columns.lengths[slot])].tobytes().decode()
 
-    def gather(self, slots: Ints | Longs) -> pa.ChunkedArray[Any]:
+    def gather(self, slots: Ints | Longs | Ops) -> pa.ChunkedArray[Any]:
         """The name in each slot, as strings; slots may repeat. More than one chunk only above 2 GiB.
 
         Cost: linear in the bytes that come out.
@@ -148,23 +150,22 @@ class Names:
 
     def _find(self, texts: Texts) -> Ints:
         slots = np.empty(len(texts.offsets) - 1, np.int32)
-        find_names(self._columns, texts.heap, texts.offsets, slots)
+        compiled(find_names)(self._columns, texts.heap, texts.offsets, slots)
         return slots
 
     def _add(self, texts: Texts) -> tuple[Ints, Bools]:
         count = len(texts.offsets) - 1
         slots, is_new = np.empty(count, np.int32), np.zeros(count, np.bool_)
-        done = add_names(self._columns, texts.heap, texts.offsets, 0, slots, is_new)
+        done = compiled(add_names)(self._columns, texts.heap, texts.offsets, 0, slots, is_new)
         while done < count:
             self._grow(int(texts.offsets[done + 1] - texts.offsets[done]))
-            done = add_names(self._columns, texts.heap, texts.offsets, done, slots, is_new)
+            done = compiled(add_names)(self._columns, texts.heap, texts.offsets, done, slots, is_new)
         return slots, is_new
 
-    def _texts(self, slots: Ints | Longs) -> Texts:
-        offsets = np.zeros(len(slots) + 1, np.int64)
-        np.cumsum(self._columns.lengths[slots], out=offsets[1:])
-        heap = np.empty(int(offsets[-1]), np.uint8)
-        copy_texts(self._columns.heap, self._columns.starts, slots.astype(np.int64), offsets, heap)
+    def _texts(self, slots: Ints | Longs | Ops) -> Texts:
+        names, asked, offsets = self._columns, slots.astype(np.int64), np.empty(len(slots) + 1, np.int64)
+        heap = np.empty(compiled(measure_texts)(names.lengths, asked, offsets), np.uint8)
+        compiled(copy_texts)(names.heap, names.starts, asked, offsets, heap)
         return Texts(heap, offsets)
 
     def _grow(self, length: int) -> None:

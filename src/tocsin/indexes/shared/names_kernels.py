@@ -187,6 +187,15 @@ def fill_table(names: NameColumns) -> None:
 
 
 @kernel
+def measure_texts(lengths: Ints, slots: Longs, out_offsets: Longs) -> int:
+    """Where the text of each slot begins if they are written one after the other; how long all are."""
+    out_offsets[0] = 0
+    for text in range(slots.shape[0]):
+        out_offsets[text + 1] = out_offsets[text] + lengths[slots[text]]
+    return int(out_offsets[slots.shape[0]])
+
+
+@kernel
 def copy_texts(heap: Bytes, starts: Longs, slots: Longs, offsets: Longs, out_heap: Bytes) -> None:
     """Copy the text of each slot, of `offsets[i + 1] - offsets[i]` bytes, to `offsets[i]`."""
     for text in range(slots.shape[0]):

@@ -61,6 +61,8 @@ def widened(array: np.ndarray, width: int, fill: float | int | bool = 0) -> np.n
 
 def writable(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
     """`array` as kernels take it: of `dtype`, contiguous and writable. A copy only where it must be."""
+    if array.dtype is np.dtype(dtype) and array.flags.carray:
+        return array
     return np.require(array, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
 
 
@@ -71,5 +73,7 @@ def column_wise(values: np.ndarray) -> Floats:
 
 def step_bounds(delta: RowDelta) -> Longs:
     """int64 (steps + 1,): step `s` holds the entries from `bounds[s]` up to `bounds[s + 1]`."""
+    if len(delta.seq) == 1:
+        return np.array([0, len(delta.step)], np.int64)
     steps = np.arange(len(delta.seq) + 1, dtype=np.int32)
     return np.searchsorted(delta.step, steps).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 from tocsin.indexes.contract import Bytes, Longs
 
 Strings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+#: A few strings may come as a list: cheaper than to have Arrow read them.
+AnyStrings: TypeAlias = "Strings | list[str]"
 
 _STRING, _LARGE_STRING = pa.string(), pa.large_string()
 
@@ -24,8 +27,12 @@ class Texts(NamedTuple):
     offsets: Longs
 
 
-def texts_of(values: Strings) -> Texts:
+def texts_of(values: AnyStrings) -> Texts:
     """The bytes of a string, large string or dictionary array without nulls, copied. Cost: linear."""
+    if isinstance(values, list):
+        encoded = [value.encode() for value in values]
+        heap = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
+        return Texts(heap, np.array([0, *accumulate(map(len, encoded))], np.int64))
     assert values.null_count == 0, "texts must not be null"
     if not (isinstance(values, pa.Array) and values.type == _STRING):
         values = values.cast(_LARGE_STRING)
@@ -48,26 +55,27 @@ def texts_of(values: Strings) -> Texts:
 
 def one_text(value: str) -> Texts:
     """A single string."""
-    heap = np.frombuffer(bytearray(value.encode()), np.uint8)
-    return Texts(heap, np.array([0, len(heap)], np.int64))
+    return texts_of([value])
 
 
 def strings_of(texts: Texts, chunk_bytes: int) -> pa.ChunkedArray[Any]:
     """The texts as Arrow strings, in chunks of at most `chunk_bytes`. Cost: linear."""
-    return pa.chunked_array(list(_chunks(texts, chunk_bytes)), pa.string())
+    return pa.chunked_array(list(_chunks(texts, chunk_bytes)), _STRING)
 
 
 def _chunks(texts: Texts, chunk_bytes: int) -> Iterator[pa.Array[Any]]:
     heap, offsets = texts
     begin, count = 0, len(offsets) - 1
+    if len(heap) <= chunk_bytes:
+        yield _strings(heap, offsets)
+        return
     while begin < count:
-        end = count
-        if len(heap) > chunk_bytes:
-            end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
-            end = min(max(end, begin + 1), count)
-        local = (offsets[begin : end + 1] - offsets[begin]).astype(np.int32)
-        piece = heap[offsets[begin] : offsets[end]]
-        yield pa.Array.from_buffers(
-            pa.string(), end - begin, [None, pa.py_buffer(local.data), pa.py_buffer(piece.data)]
-        )
+        end = int(np.searchsorted(offsets, offsets[begin] + chunk_bytes, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        yield _strings(heap[offsets[begin] : offsets[end]], offsets[begin : end + 1] - offsets[begin])
         begin = end
+
+
+def _strings(heap: Bytes, offsets: Longs) -> pa.Array[Any]:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(heap)]
+    return pa.Array.from_buffers(_STRING, len(offsets) - 1, buffers)

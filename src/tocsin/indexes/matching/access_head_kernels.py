@@ -35,11 +35,19 @@ from tocsin.indexes.matching.common_kernels import (
     passes_test,
     read_prefix,
 )
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
+from tocsin.indexes.shared.prefetch import prefetch
 
 #: Records that are tried in vain for each match, and before the first one, until cells are worth their while.
-PATIENCE = 32
+PATIENCE = 128
+#: Blocks of an event whose heads are fetched before it is looked at, for so many events at a time; and the
+#: packed predicates of a line of the cache.
+LEAD = 4
+AHEAD = 8
+LINE = 8
+#: In place of a number of records: of all blocks.
+DONE_WITH = -1
 
 
 @lean_kernel
@@ -73,14 +81,37 @@ def weigh_record(
     return score
 
 
-@lean_kernel
-def next_place(places: Ints, begin: np.uint64, end: np.uint64, last: np.int64, nowhere: np.int64) -> np.int64:
-    """The first place after `last` among those from `begin` to `end`; `nowhere` if there is none."""
-    nearest = nowhere
+@inlined
+def bring_next(places: Ints, begin: np.uint64, end: np.uint64) -> None:
+    """Bring the least of the places from `begin` to `end`, if there are any, to the first of them."""
+    least = begin
     for visit in range(begin, end):
-        place = np.int64(places[visit])
-        nearest = min(nearest, place if place > last else nowhere)
-    return nearest
+        least = visit if places[visit] < places[least] else least
+    if begin < end:
+        places[begin], places[least] = places[least], places[begin]
+
+
+@lean_kernel
+def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole) -> None:
+    """Have the first records of the blocks that events will open first fetched, a few events at a time."""
+    by_reach, record_of, places, ordered = part.blocks.by_reach, part.blocks.record, visits.block, visits.ordered
+    first, reach, sieve = part.records.first, part.records.reach, part.records.sieve
+    for turn in range(begin, until):
+        visit = np.uint64(visits.first_visit[ordered[turn]])
+        end_visit = visit + np.uint64(visits.n_visits[ordered[turn]])
+        for number in range(visit, min(visit + np.uint64(LEAD), end_visit)):
+            bring_next(places, number, end_visit)
+            record = record_of[by_reach[places[number]]]
+            prefetch(sieve, record)
+            prefetch(reach, record)
+            prefetch(first, record)
+    for turn in range(begin, until):
+        visit = np.uint64(visits.first_visit[ordered[turn]])
+        end_visit = visit + np.uint64(visits.n_visits[ordered[turn]])
+        for number in range(visit, min(visit + np.uint64(LEAD), end_visit)):
+            predicate = first[record_of[by_reach[places[number]]]]
+            prefetch(part.records.predicate, predicate)
+            prefetch(part.records.predicate, predicate + LINE)
 
 
 @lean_kernel
@@ -97,7 +128,7 @@ def try_heads(
 ) -> Whole:
     """Find the best matches of events from the heads of the blocks that they visit, as far as that goes well.
 
-    The visits of events that have all their best are taken off the list; of the others, `visits.n_looked` says
+    Events are taken as they are ordered. The visits of those that have all their best are taken off the list; of the others, `visits.n_looked` says
     how far they came. Returns how many visits are left.
     """
     blocks, records, tests = part.blocks, part.records, part.tests
@@ -107,9 +138,12 @@ def try_heads(
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
     laid_value, places, n_looked, sieve = visits.laid_value, visits.block, visits.n_looked, records.sieve
     open_block, open_record, open_reach = visits.open_block, visits.open_record, visits.open_reach
-    n_left, first_visit, nowhere = np.uint64(0), np.uint64(0), np.int64(block_reach.shape[0])
-    for event in range(begin, until):
-        end_visit, heap = first_visit + np.uint64(visits.n_visits[event]), event - first_event
+    for turn in range(until - begin):
+        if turn % AHEAD == 0:
+            fetch_heads(part, visits, turn, min(turn + AHEAD, until - begin))
+        event = np.int64(visits.ordered[turn])
+        first_visit, heap = np.uint64(visits.first_visit[event]), event - first_event
+        end_visit = first_visit + np.uint64(visits.n_visits[event])
         greatest, is_even, worst = visits.greatest[event], visits.is_even[event], -np.inf
         absent = visits.absent[event]
         if best.size[heap] == top:
@@ -117,8 +151,7 @@ def try_heads(
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number
-        n_open, patience, last, is_done = np.uint64(0), PATIENCE, np.int64(-1), False
-        nearest = next_place(places, first_visit, end_visit, last, nowhere)
+        n_open, patience, is_done = np.uint64(0), PATIENCE, False
         while True:
             # The record that reaches farthest, of those that are next in open blocks.
             chosen, farthest = n_open, -1.0
@@ -126,21 +159,24 @@ def try_heads(
                 is_farther = open_reach[number] > farthest
                 chosen = number if is_farther else chosen
                 farthest = open_reach[number] if is_farther else farthest
-            is_match = False
-            if nearest < nowhere and block_reach[by_reach[nearest]] >= farthest:
+            is_match, following_visit = False, first_visit + n_open
+            promise = -1.0
+            if following_visit < end_visit:
+                promise = block_reach[by_reach[places[following_visit]]]
+            if max(farthest, promise) < 0.0 or max(farthest, promise) * greatest < worst:
+                is_done = True
+                break
+            if promise >= farthest:
                 # The first record of another block may reach as far.
-                if n_open == OPEN or block_reach[by_reach[nearest]] * greatest < worst:
-                    is_done = n_open < OPEN
+                if n_open == OPEN:
                     break
-                block = np.uint32(by_reach[nearest])
+                block = np.uint32(by_reach[places[following_visit]])
                 chosen, following = n_open, np.uint64(record_of[block])
                 open_block[n_open] = block
                 n_open += one
-                nearest = next_place(places, first_visit, end_visit, nearest, nowhere)
+                if n_open >= LEAD:
+                    bring_next(places, first_visit + n_open, end_visit)
             else:
-                if farthest < 0.0 or farthest * greatest < worst:
-                    is_done = True
-                    break
                 if patience == 0:
                     break
                 patience -= 1
@@ -170,15 +206,17 @@ def try_heads(
                     worst = best.score[heap, 0] if best.size[heap] == top else -np.inf
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING
-        if is_done:
-            visits.n_visits[event] = 0
-        else:
+        n_looked[event, 0] = DONE_WITH
+        if not is_done:
             for number in range(np.uint64(OPEN)):
                 n_looked[event, number] = 0
             for number in range(n_open):
                 n_looked[event, number] = open_record[number] - record_of[open_block[number]]
-            for visit in range(first_visit, end_visit):
-                visits.event[n_left], places[n_left] = event, places[visit]
-                n_left += one
-        first_visit = end_visit
-    return np.int64(n_left)
+    n_left = np.int64(0)
+    for event in range(begin, until):
+        if n_looked[event, 0] == DONE_WITH:
+            visits.n_visits[event] = 0
+        for number in range(visits.n_visits[event]):
+            visits.event[n_left], places[n_left] = event, places[visits.first_visit[event] + number]
+            n_left += 1
+    return n_left

@@ -322,6 +322,8 @@ def match_events(
         first = out.progress[EVENT]
         until, n_visits = find_visits(part, events, first, end, kind, visits)
         if 0 < best.slot.shape[1] <= FEW_BEST:
+            # Events alike after each other: they look at the same heads.
+            cut_chunks(first, until, visits)
             n_visits = try_heads(part, events, visits, first, until, best, begin, kind, ids)
         n_chunks = cut_chunks(first, until, visits)
         order_visits(part.blocks.by_reach, n_visits, n_chunks, visits)

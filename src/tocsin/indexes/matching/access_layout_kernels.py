@@ -166,6 +166,8 @@ class Visits(NamedTuple):
     #: int32 (events,): a block that it visits, mostly the same for events alike; and how many it visits
     nearest: Ints
     n_visits: Ints
+    #: int64 (events,): the first of its visits, as they are listed at first
+    first_visit: Longs
     #: int32 (events,): the events, those that visit the same blocks together
     ordered: Ints
     #: int32 (events,): its chunk of these, and its place there

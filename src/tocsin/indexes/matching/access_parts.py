@@ -70,6 +70,9 @@ class Part:
         self.n_records = len(slots)
         self.n_alive = len(slots)
         self._kept = self._empty_visits(0, 0, 0)
+        #: names of the last events, and what is known of each
+        self._asked: list[str] = []
+        self._known: Ints = np.zeros(0, np.int32)
 
     def visits(self, events: Events, room: int) -> Visits:
         """Where to list the visits of events, about `room` at a time.
@@ -96,9 +99,11 @@ class Part:
         self.n_alive -= len(records)
 
     def translate(self, events: Events) -> EventColumns:
-        """Events, and which of their attributes are known here. Cost: linear in the names."""
-        known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(known, *events[1:])
+        """Events, and which of their attributes are known here. Cost: linear in the names, if they are new."""
+        if events.names != self._asked:
+            self._asked = list(events.names)
+            self._known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
+        return EventColumns(self._known, *events[1:])
 
     def records(self) -> Ints:
         """The records that are there."""
@@ -138,6 +143,7 @@ class Part:
             keys=np.empty(n_events, np.uint64),
             nearest=np.empty(n_events, np.int32),
             n_visits=np.empty(n_events, np.int32),
+            first_visit=np.empty(n_events, np.int64),
             ordered=np.empty(n_events, np.int32),
             chunk=np.empty(n_events, np.int32),
             local=np.empty(n_events, np.int32),

@@ -308,7 +308,8 @@ def score_records(first: Longs, weight: Floats, kind: int, out_score: Floats, ou
             score = add_term(score, weight[predicate], number, kind)
             reach = add_term(reach, most, number, kind)
         out_score[record] = score
-        out_reach[record] = reach
+        # A product that overflows, times 0, is no number: nothing bounds it.
+        out_reach[record] = reach if reach == reach else np.inf
 
 
 @kernel

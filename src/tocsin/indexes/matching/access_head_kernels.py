@@ -94,7 +94,8 @@ def bring_next(places: Ints, begin: np.uint64, end: np.uint64) -> None:
 @lean_kernel
 def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole) -> None:
     """Have the first records of the blocks that events will open first fetched, a few events at a time."""
-    by_reach, record_of, places, ordered = part.blocks.by_reach, part.blocks.record, visits.block, visits.ordered
+    by_reach, record_of = part.blocks.by_reach, part.blocks.record
+    places, ordered = visits.block, visits.ordered
     first, reach, sieve = part.records.first, part.records.reach, part.records.sieve
     for turn in range(begin, until):
         visit = np.uint64(visits.first_visit[ordered[turn]])
@@ -128,8 +129,8 @@ def try_heads(
 ) -> Whole:
     """Find the best matches of events from the heads of the blocks that they visit, as far as that goes well.
 
-    Events are taken as they are ordered. The visits of those that have all their best are taken off the list; of the others, `visits.n_looked` says
-    how far they came. Returns how many visits are left.
+    Events are taken as they are ordered. The visits of those that have all their best are taken off the list;
+    of the others, `visits.n_looked` says how far they came. Returns how many visits are left.
     """
     blocks, records, tests = part.blocks, part.records, part.tests
     by_reach, block_reach, record_of, alive = blocks.by_reach, blocks.reach, blocks.record, blocks.alive

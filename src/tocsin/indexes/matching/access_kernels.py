@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Longs
+from tocsin.indexes.matching.access_head_kernels import passes_tests, try_heads, weigh_record
 from tocsin.indexes.matching.access_layout_kernels import (
     CELL_GUARDS,
     COLUMN_BITS,
@@ -29,7 +30,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     low_of,
     pack_cells,
 )
-from tocsin.indexes.matching.access_head_kernels import passes_tests, try_heads, weigh_record
 from tocsin.indexes.matching.access_report_kernels import Desk, place_rows
 from tocsin.indexes.matching.access_visit_kernels import cut_chunks, find_visits, order_visits
 from tocsin.indexes.matching.common_kernels import (

@@ -99,7 +99,7 @@ class Part:
         self.n_alive -= len(records)
 
     def translate(self, events: Events) -> EventColumns:
-        """Events, and which of their attributes are known here. Cost: linear in the names, if they are new."""
+        """Events, and which of their attributes are known here. Cost: linear in the names."""
         if events.names != self._asked:
             self._asked = list(events.names)
             self._known = np.array([self.names.get(name, -1) for name in events.names], np.int32)

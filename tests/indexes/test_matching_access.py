@@ -32,6 +32,7 @@ from tocsin.indexes.matching import (
     PredicateColumns,
     access,
     access_build_kernels,
+    access_head_kernels,
     access_kernels,
     access_layout_kernels,
     access_report_kernels,
@@ -294,6 +295,12 @@ def test_a_tail_on_its_own_comes_by_slot() -> None:
 
 
 def test_each_kernel_has_one_signature() -> None:
-    for module in (access_kernels, access_build_kernels, access_layout_kernels, access_report_kernels):
+    for module in (
+        access_kernels,
+        access_build_kernels,
+        access_head_kernels,
+        access_layout_kernels,
+        access_report_kernels,
+    ):
         for kernel in vars(module).values():
             assert len(getattr(kernel, "signatures", [])) <= 1, kernel

@@ -32,7 +32,7 @@ from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: A key with fewer records of a block than this has no column, which would take 2 bytes for each record of
-#: the block, and shares a bit of the sieve.
+#: the block: there the sieves of records decide.
 FEW = 16
 
 
@@ -308,7 +308,8 @@ def score_records(first: Longs, weight: Floats, kind: int, out_score: Floats, ou
             score = add_term(score, weight[predicate], number, kind)
             reach = add_term(reach, most, number, kind)
         out_score[record] = score
-        out_reach[record] = reach
+        # A product that overflows, times 0, is no number: nothing bounds it.
+        out_reach[record] = reach if reach == reach else np.inf
 
 
 @kernel
@@ -339,8 +340,8 @@ def move_predicates(
 
 @kernel
 def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
-    """Hull, keys and reach of each block, and which records some event can satisfy."""
-    first, predicate, alive = records.first, records.predicate, blocks.alive
+    """Hull, keys and reach of each block, which records some event can satisfy, and the sieves of all."""
+    first, predicate, sieve, alive = records.first, records.predicate, records.sieve, blocks.alive
     for key in range(blocks.first.shape[0] - 1):
         for block in range(blocks.first[key], blocks.first[key + 1]):
             # A record without predicates is met by every event: at code 0 of a key that all have.
@@ -354,6 +355,7 @@ def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
                 for number in range(first[record], first[record + 1]):
                     packed = predicate[number]
                     mine |= bit_of(key_of(packed))
+                    sieve[record] |= np.uint32(1) << np.uint32(key_of(packed) % SIEVE)
                     if low_of(packed) == NEVER:
                         is_possible = False
                     elif key_of(packed) == key:
@@ -402,25 +404,22 @@ def survey_block(records: RecordColumns, begin: Whole, end: Whole, survey: Surve
 
 
 @kernel
-def count_columns(blocks: Blocks, records: RecordColumns, survey: Survey) -> int:
-    """Lay out the words of columns and the sieves of all blocks; how many sieves there are."""
-    n_words, n_sieves = 0, 0
+def count_columns(blocks: Blocks, records: RecordColumns, survey: Survey) -> None:
+    """Lay out the words of columns of all blocks, and find out which have keys without one."""
+    n_words = 0
     for block in range(blocks.low.shape[0]):
         n_columns = 0
         blocks.word[block] = n_words
-        blocks.sieve[block] = -1
         n_keys = survey_block(records, blocks.record[block], blocks.record[block + 1], survey)
         for number in range(n_keys):
             key = survey.keys[number]
             if survey.n_records[key] >= FEW:
                 n_columns += 1
-            elif blocks.sieve[block] < 0:
-                blocks.sieve[block] = n_sieves
-                n_sieves += 1
+            else:
+                blocks.is_sieved[block] = True
             survey.n_records[key] = 0
         n_words += (n_columns + WORD_COLUMNS - 1) // WORD_COLUMNS
     blocks.word[blocks.low.shape[0]] = n_words
-    return n_sieves
 
 
 @kernel
@@ -465,7 +464,6 @@ def fill_columns(blocks: Blocks, records: RecordColumns, survey: Survey, first_t
                     continue
                 last[key] = record
                 if column_of[key] < 0:
-                    blocks.sieves[blocks.sieve[block], place] |= np.uint32(1) << np.uint32(key % SIEVE)
                     is_sure = False
                     continue
                 column = columns[column_of[key]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Longs
+from tocsin.indexes.matching.access_head_kernels import passes_tests, try_heads, weigh_record
 from tocsin.indexes.matching.access_layout_kernels import (
     CELL_GUARDS,
     COLUMN_BITS,
@@ -19,14 +20,13 @@ from tocsin.indexes.matching.access_layout_kernels import (
     GUARDS,
     KEY_SHIFT,
     LACKING,
+    OPEN,
     WORD_COLUMNS,
     AccessColumns,
-    Tests,
     Visits,
     cell_of,
     count_bits,
     high_of,
-    key_of,
     low_of,
     pack_cells,
 )
@@ -36,18 +36,12 @@ from tocsin.indexes.matching.common_kernels import (
     EVENT,
     N_ROWS,
     N_RUNS,
-    PRODUCT,
-    TEXT,
     Best,
     EventColumns,
     IdOrder,
     Matches,
     Records,
-    Value,
-    add_term,
     offer_match,
-    passes_test,
-    read_prefix,
 )
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
@@ -58,11 +52,11 @@ MISSING = 1
 DONE = 0
 DESK_FULL = 1
 FULL = 2
-#: Where no more records of a block than this can be among the best, cells are not worth their while. As
-#: long as an event has not enough matches, this many are tried first, until that was in vain a few times.
+#: Where no more records of a block than this can be among the best, cells are not worth their while.
 HEAD = 16
 HEAD_BITS = (1 << HEAD) - 1
-PATIENCE = 2
+#: Of so few best, most are found in the heads of blocks.
+FEW_BEST = 16
 #: Words of cells that are compared together.
 WORDS = 4
 
@@ -77,23 +71,6 @@ def cells_of(columns: Records, word: np.uint32, laid: Longs) -> np.uint64:
         pair = pack_cells(cell_of(low_of(code), base, shift), cell_of(high_of(code), base, shift))
         cells |= pair << np.uint64(COLUMN_BITS * share)
     return cells
-
-
-@lean_kernel
-def passes_tests(
-    tests: Tests, record: np.uint64, predicate: Longs, events: EventColumns, visits: Visits
-) -> bool:
-    """Whether the event laid out, which is within the bounds of a record, passes its tests."""
-    for test in range(tests.first[record], tests.first[record + np.uint64(1)]):
-        entry = visits.value_entry[visits.laid_value[key_of(predicate[tests.predicate[test]])]]
-        start, length = events.text_start[entry], np.int64(events.text_length[entry])
-        low = events.low[entry]
-        if events.kind[entry] == TEXT:
-            low = read_prefix(events.heap, start, length)
-        value = Value(low, events.high[entry], start, length, events.heap)
-        if not passes_test(tests.tests[test], value, tests.operands, tests.heap):
-            return False
-    return True
 
 
 @lean_kernel
@@ -112,11 +89,11 @@ def sift_visits(
     # what they do. Unsigned indexes: a signed one may be negative, which costs a check at each use.
     blocks, records, tests = part.blocks, part.records, part.tests
     columns, cells, alive, sure = blocks.columns, blocks.cells, blocks.alive, blocks.sure
-    block_reach, block_sieve, sieves, record_of = blocks.reach, blocks.sieve, blocks.sieves, blocks.record
-    first, predicate, weight, slots = records.first, records.predicate, records.weight, records.slot
+    block_reach, is_sieved, sieve, record_of = blocks.reach, blocks.is_sieved, records.sieve, blocks.record
+    first, predicate, slots = records.first, records.predicate, records.slot
     scores, reach, is_tested = records.score, records.reach, tests.first.shape[0] > 0
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
-    laid_value, value_entry, event_weight = visits.laid_value, visits.value_entry, events.weight
+    laid_value, n_looked = visits.laid_value, visits.n_looked
     visit_event, visit_block, even, bounding = visits.event, visits.block, visits.is_even, visits.greatest
     best_size, best_score, n_found, absences = best.size, best.score, visits.n_found, visits.absent
     top, one, nothing, met, words = best.slot.shape[1], np.uint64(1), np.uint64(0), visits.met, blocks.word
@@ -126,102 +103,97 @@ def sift_visits(
         spot = visit if top == 0 else nothing
         heap, greatest, worst = event - first_event, bounding[event], -np.inf
         base_record, end_record = np.uint64(record_of[block]), np.uint64(record_of[block + np.uint32(1)])
-        beyond, is_short, is_trial, looked_at = base_record + np.uint64(HEAD), False, False, nothing
+        looked, is_short = nothing, False
+        if 0 < top <= FEW_BEST and n_found[event] < OPEN:
+            # The visits of an event come by reach, as its blocks were opened.
+            looked = np.uint64(n_looked[event, n_found[event]])
+            n_found[event] += 1
         if top > 0 and best_size[heap] == top:
-            worst = best_score[heap, 0]
+            worst, beyond = best_score[heap, 0], base_record + looked + np.uint64(HEAD)
             if block_reach[block] * greatest < worst:
                 continue
             is_short = bool(beyond >= end_record or reach[beyond] * greatest < worst)
-        elif top > 0:
-            is_trial = bool(n_found[event] < PATIENCE)
-            is_short = is_trial
+            # All in the first word of bits.
+            is_short = is_short and looked <= np.uint64(GROUP - HEAD)
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number
-        while True:
-            some, word, last = one, np.uint32(words[block]), np.uint32(words[block + np.uint32(1)])
-            if is_short:
-                # So few are held against their predicates at once: all other columns stay where they are.
-                n_groups, word = one, last
-                met[spot, 0] = alive[block, 0] & np.uint64(HEAD_BITS)
-            else:
-                n_groups = (end_record - base_record + np.uint64(GROUP - 1)) // np.uint64(GROUP)
-                while top > 0 and reach[base_record + np.uint64(GROUP) * (n_groups - one)] * greatest < worst:
-                    n_groups -= one
-                for group in range(n_groups):
-                    met[spot, group] = alive[block, group]
-                met[spot, 0] &= ~looked_at
-            # First the cells of the block, a few words of them at a time.
-            while word < last and some != nothing:
-                second, third = (
-                    min(np.uint32(word + 1), np.uint32(last - 1)),
-                    min(np.uint32(word + 2), np.uint32(last - 1)),
-                )
-                fourth = min(np.uint32(word + 3), np.uint32(last - 1))
-                value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
-                value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
-                some = nothing
-                for group in range(n_groups):
-                    left = nothing
-                    for bit in range(np.uint64(GROUP)):
-                        place = np.uint64(GROUP) * group + bit
-                        guards = (value - cells[word, place]) & (value2 - cells[second, place])
-                        guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
-                        is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
-                        left |= np.uint64(is_met) << bit
-                    met[spot, group] &= left
-                    some |= met[spot, group]
-                word = np.uint32(word + WORDS)
-            if block_sieve[block] >= 0 and some != nothing and not is_short:
-                sieve, absent = np.uint32(block_sieve[block]), absences[event]
-                for group in range(n_groups):
-                    left = nothing
-                    for bit in range(np.uint64(GROUP)):
-                        is_met = (sieves[sieve, np.uint64(GROUP) * group + bit] & absent) == 0
-                        left |= np.uint64(is_met) << bit
-                    met[spot, group] &= left
-            # Then what they leave: of all, those that cells do not decide; of the best, each by reach.
-            is_even = even[event]
-            for group in range(n_groups if some != nothing else nothing):
-                origin = base_record + np.uint64(GROUP) * group
-                left = met[spot, group] if top > 0 else met[spot, group] & ~sure[block, group]
-                while left != nothing:
-                    lone = left & (~left + one)
-                    left ^= lone
-                    record = origin + count_bits(lone - one)
-                    if top > 0 and reach[record] * greatest < worst:
-                        break
-                    is_match = True
-                    if is_short or sure[block, group] & lone == nothing:
-                        # Nothing stops at the first that fails: most candidates have none.
-                        guards = np.int64(GUARDS)
-                        for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                            packed = predicate[number]
-                            guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
-                        is_match = guards == GUARDS
-                        if is_tested and is_match:
-                            is_match = passes_tests(tests, record, predicate, events, visits)
-                    if top == 0:
-                        met[spot, group] ^= lone * np.uint64(not is_match)
-                    elif is_match:
-                        score = scores[record]
-                        if not is_even:
-                            score = 1.0 if kind == PRODUCT else 0.0
-                            for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                                value = laid_value[np.uint32(predicate[number] >> KEY_SHIFT)]
-                                term = weight[number] * event_weight[value_entry[value]]
-                                score = add_term(
-                                    score, term, np.int64(number) - np.int64(first[record]), kind
-                                )
-                        if not score < worst:
-                            offer_match(best, heap, np.int64(slots[record]), score, ids)
-                            worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
+        some, word, last = one, np.uint32(words[block]), np.uint32(words[block + np.uint32(1)])
+        if is_short:
+            # So few are held against their predicates at once: all other columns stay where they are.
+            n_groups, word = one, last
+            met[spot, 0] = alive[block, 0] & (np.uint64(HEAD_BITS) << looked)
+        else:
+            n_groups = (end_record - base_record + np.uint64(GROUP - 1)) // np.uint64(GROUP)
+            while top > 0 and reach[base_record + np.uint64(GROUP) * (n_groups - one)] * greatest < worst:
+                n_groups -= one
+            for group in range(n_groups):
+                met[spot, group] = alive[block, group]
+            for group in range(looked // np.uint64(GROUP)):
+                met[spot, group] = nothing
+            if looked % np.uint64(GROUP) != nothing:
+                met[spot, looked // np.uint64(GROUP)] &= ~((one << (looked % np.uint64(GROUP))) - one)
+        # First the cells of the block, a few words of them at a time.
+        while word < last and some != nothing:
+            second, third = (
+                min(np.uint32(word + 1), np.uint32(last - 1)),
+                min(np.uint32(word + 2), np.uint32(last - 1)),
+            )
+            fourth = min(np.uint32(word + 3), np.uint32(last - 1))
+            value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
+            value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
+            some = nothing
+            for group in range(n_groups):
+                left = nothing
+                for bit in range(np.uint64(GROUP)):
+                    place = np.uint64(GROUP) * group + bit
+                    guards = (value - cells[word, place]) & (value2 - cells[second, place])
+                    guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
+                    is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
+                    left |= np.uint64(is_met) << bit
+                met[spot, group] &= left
+                some |= met[spot, group]
+            word = np.uint32(word + WORDS)
+        if is_sieved[block] and some != nothing and not is_short:
+            absent = absences[event]
+            for group in range(n_groups):
+                left = nothing
+                for bit in range(np.uint64(GROUP)):
+                    is_met = (sieve[base_record + np.uint64(GROUP) * group + bit] & absent) == 0
+                    left |= np.uint64(is_met) << bit
+                met[spot, group] &= left
+        # Then what they leave: of all, those that cells do not decide; of the best, each by reach.
+        is_even = even[event]
+        for group in range(n_groups if some != nothing else nothing):
+            origin = base_record + np.uint64(GROUP) * group
+            left = met[spot, group] if top > 0 else met[spot, group] & ~sure[block, group]
+            while left != nothing:
+                lone = left & (~left + one)
+                left ^= lone
+                record = origin + count_bits(lone - one)
+                if top > 0 and reach[record] * greatest < worst:
+                    break
+                is_match = True
+                if is_short or sure[block, group] & lone == nothing:
+                    # Nothing stops at the first that fails: most candidates have none.
+                    guards = np.int64(GUARDS)
+                    for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
+                        packed = predicate[number]
+                        guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                    is_match = guards == GUARDS
+                    if is_tested and is_match:
+                        is_match = passes_tests(tests, record, predicate, events, visits)
                 if top == 0:
-                    n_found[event] += np.int64(count_bits(met[spot, group]))
-            if not is_trial or beyond >= end_record or reach[beyond] * greatest < worst:
-                break
-            n_found[event] += 1
-            is_short, is_trial, looked_at = False, False, np.uint64(HEAD_BITS)
+                    met[spot, group] ^= lone * np.uint64(not is_match)
+                elif is_match:
+                    score = scores[record]
+                    if not is_even:
+                        score = weigh_record(records, record, events, visits, kind)
+                    if not score < worst:
+                        offer_match(best, heap, np.int64(slots[record]), score, ids)
+                        worst = best_score[heap, 0] if best_size[heap] == top else -np.inf
+            if top == 0:
+                n_found[event] += np.int64(count_bits(met[spot, group]))
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING
 
@@ -238,7 +210,7 @@ def weigh_visit(
 ) -> None:
     """Write the scores of a visit's matches, from `row` on, for an event with weights of its own."""
     records, event, block = part.records, visits.event[visit], visits.block[visit]
-    first, base, one = records.first, np.uint64(part.blocks.record[block]), np.uint64(1)
+    base, one = np.uint64(part.blocks.record[block]), np.uint64(1)
     n_groups = (np.uint64(part.blocks.record[block + 1]) - base + np.uint64(GROUP - 1)) // np.uint64(GROUP)
     for number in range(visits.first_value[event], visits.first_value[event + 1]):
         visits.laid_value[visits.value_key[number]] = number
@@ -248,12 +220,7 @@ def weigh_visit(
             lone = left & (~left + one)
             left ^= lone
             record = base + np.uint64(GROUP) * group + count_bits(lone - one)
-            score = 1.0 if kind == PRODUCT else 0.0
-            for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                value = visits.laid_value[np.uint32(records.predicate[number] >> KEY_SHIFT)]
-                term = records.weight[number] * events.weight[visits.value_entry[value]]
-                score = add_term(score, term, np.int64(number) - np.int64(first[record]), kind)
-            out_score[row] = score
+            out_score[row] = weigh_record(records, record, events, visits, kind)
             row += one
 
 
@@ -354,6 +321,10 @@ def match_events(
     while out.progress[EVENT] < end:
         first = out.progress[EVENT]
         until, n_visits = find_visits(part, events, first, end, kind, visits)
+        if 0 < best.slot.shape[1] <= FEW_BEST:
+            # Events alike after each other: they look at the same heads.
+            cut_chunks(first, until, visits)
+            n_visits = try_heads(part, events, visits, first, until, best, begin, kind, ids)
         n_chunks = cut_chunks(first, until, visits)
         order_visits(part.blocks.by_reach, n_visits, n_chunks, visits)
         sift_visits(part, events, visits, n_visits, best, begin, kind, ids)

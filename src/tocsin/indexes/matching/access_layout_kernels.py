@@ -17,6 +17,8 @@ Words: TypeAlias = NDArray[np.uint64]
 #: Records of a block, and those of a group, which have a word of bits.
 BLOCK = 256
 GROUP = 64
+#: Blocks of an event that are open at the same time, at most.
+OPEN = 16
 #: The key that every event has: where a conjunction without predicates is found.
 ALWAYS = 0
 #: A code is a bound's place among those of its key. A packed predicate has, from the highest bit on, its
@@ -33,7 +35,7 @@ GUARDS = (1 << CODE_BITS) | (1 << (CODE_BITS + HIGH_SHIFT))
 NEVER = MASK - 1
 #: In place of the value that an event lacks: it meets nothing.
 LACKING = (MASK << HIGH_SHIFT) | MASK
-#: Keys without a column share so many bits.
+#: The keys of a record share so many bits.
 SIEVE = 32
 #: A set of keys as a word: a factor that spreads keys, the bits of the product, and how many are left out.
 SPREAD = 0x9E3779B1
@@ -90,8 +92,8 @@ class Blocks(NamedTuple):
     record: Ints
     #: int32 (blocks + 1,): its first word of cells
     word: Ints
-    #: int32 (blocks,): its sieve, -1 where it needs none
-    sieve: Ints
+    #: bool (blocks,): some of its records ask for keys without a column
+    is_sieved: NDArray[np.bool_]
     #: uint64 (blocks, BLOCK / GROUP): a bit for each record that is there and can be satisfied
     alive: Words
     #: uint64 (blocks, BLOCK / GROUP): a bit for each record that cells alone decide
@@ -100,8 +102,6 @@ class Blocks(NamedTuple):
     columns: Records
     #: uint64 (words, BLOCK): the cells of each record, 0 in columns that it does not ask for
     cells: Words
-    #: uint32 (sieves, BLOCK): a bit for each share of the keys without a column that a record asks for
-    sieves: NDArray[np.uint32]
 
 
 class RecordColumns(NamedTuple):
@@ -115,6 +115,8 @@ class RecordColumns(NamedTuple):
     score: Floats
     #: float64 (records,): what its score cannot exceed where no weight of an event is negative or above 1
     reach: Floats
+    #: uint32 (records + GROUP,): its sieve, a bit for each share of the keys that it asks for
+    sieve: NDArray[np.uint32]
     #: int64 (predicates,): packed
     predicate: Longs
     #: float64 (predicates,)
@@ -164,6 +166,8 @@ class Visits(NamedTuple):
     #: int32 (events,): a block that it visits, mostly the same for events alike; and how many it visits
     nearest: Ints
     n_visits: Ints
+    #: int64 (events,): the first of its visits, as they are listed at first
+    first_visit: Longs
     #: int32 (events,): the events, those that visit the same blocks together
     ordered: Ints
     #: int32 (events,): its chunk of these, and its place there
@@ -184,6 +188,12 @@ class Visits(NamedTuple):
     met: Words
     #: int64 (blocks + 2,): where the visits of each block, or the events that it is nearest to, begin
     counts: Longs
+    #: int32 (events, OPEN): how many records of the blocks that an event visits, by reach, are done with
+    n_looked: Ints
+    #: int32 and float64 (OPEN,): the open blocks of an event; the next record of each, and its reach
+    open_block: Ints
+    open_record: Ints
+    open_reach: Floats
     #: int64 (keys,): the codes of the event laid out, LACKING without a value; and where its value is
     laid_code: Longs
     laid_value: Longs

@@ -34,6 +34,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     LACKING,
     MASK,
     NEVER,
+    OPEN,
     SIEVE,
     WORD_COLUMNS,
     AccessColumns,
@@ -69,6 +70,9 @@ class Part:
         self.n_records = len(slots)
         self.n_alive = len(slots)
         self._kept = self._empty_visits(0, 0, 0)
+        #: names of the last events, and what is known of each
+        self._asked: list[str] = []
+        self._known: Ints = np.zeros(0, np.int32)
 
     def visits(self, events: Events, room: int) -> Visits:
         """Where to list the visits of events, about `room` at a time.
@@ -96,8 +100,10 @@ class Part:
 
     def translate(self, events: Events) -> EventColumns:
         """Events, and which of their attributes are known here. Cost: linear in the names."""
-        known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(known, *events[1:])
+        if events.names != self._asked:
+            self._asked = list(events.names)
+            self._known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
+        return EventColumns(self._known, *events[1:])
 
     def records(self) -> Ints:
         """The records that are there."""
@@ -137,6 +143,7 @@ class Part:
             keys=np.empty(n_events, np.uint64),
             nearest=np.empty(n_events, np.int32),
             n_visits=np.empty(n_events, np.int32),
+            first_visit=np.empty(n_events, np.int64),
             ordered=np.empty(n_events, np.int32),
             chunk=np.empty(n_events, np.int32),
             local=np.empty(n_events, np.int32),
@@ -150,6 +157,10 @@ class Part:
             spare=np.empty((2, room), np.int32),
             met=np.empty((room, BLOCK // GROUP), np.uint64),
             counts=np.empty(n_blocks + 2, np.int64),
+            n_looked=np.empty((n_events, OPEN), np.int32),
+            open_block=np.empty(OPEN, np.int32),
+            open_record=np.empty(OPEN, np.int32),
+            open_reach=np.empty(OPEN),
             laid_code=np.full(self.n_keys, LACKING, np.int64),
             laid_value=np.zeros(self.n_keys, np.int64),
         )
@@ -189,6 +200,7 @@ class Part:
         for place, record in enumerate(range(begin, end)):
             packed = records.predicate[records.first[record] : records.first[record + 1]]
             keys, lows = packed >> KEY_SHIFT, NEVER - (packed & MASK)
+            assert int(records.sieve[record]) == reduce(or_, (1 << key % SIEVE for key in keys.tolist()), 0)
             highs = ((packed >> HIGH_SHIFT) & MASK) - 1
             is_alive = bool(int(blocks.alive[block, place // GROUP]) >> place % GROUP & 1)
             if (lows == NEVER).any() or records.slot[record] < 0:
@@ -211,7 +223,7 @@ class Part:
         blocks = self.columns.blocks
         is_sure = self._is_sure(block, place)
         if column is None:
-            assert blocks.sieves[blocks.sieve[block], place] >> np.uint32(key % SIEVE) & np.uint32(1)
+            assert blocks.is_sieved[block]
             assert not is_sure
             return
         base, shift = (int(blocks.columns[column][name]) for name in ("low", "shift"))
@@ -264,6 +276,7 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
         slot=slots[source],
         score=moved_score,
         reach=moved_score if reach is score else reach[source],
+        sieve=np.zeros(len(slots) + GROUP, np.uint32),
         predicate=np.empty(len(predicate), np.int64),
         weight=np.empty(len(predicate)),
     )
@@ -354,12 +367,11 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
         place=np.zeros(n_blocks, np.int32),
         record=block_record,
         word=np.zeros(n_blocks + 1, np.int32),
-        sieve=np.full(n_blocks, -1, np.int32),
+        is_sieved=np.zeros(n_blocks, np.bool_),
         alive=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
         sure=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
         columns=np.zeros(0, COLUMN),
         cells=np.zeros((0, BLOCK), np.uint64),
-        sieves=np.zeros((0, BLOCK), np.uint32),
     )
 
 
@@ -371,12 +383,11 @@ def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: i
     blocks.by_reach[:] = np.argsort(-blocks.reach, kind="stable")
     blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
     survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))
-    n_sieves = count_columns(blocks, records, survey)
+    count_columns(blocks, records, survey)
     n_words = int(blocks.word[-1])
     blocks = blocks._replace(
         columns=np.zeros(WORD_COLUMNS * n_words, COLUMN),
         cells=np.zeros((n_words, BLOCK), np.uint64),
-        sieves=np.zeros((n_sieves, BLOCK), np.uint32),
     )
     fill_columns(blocks, records, survey, tests.first)
     return blocks

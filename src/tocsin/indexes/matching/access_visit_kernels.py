@@ -116,6 +116,7 @@ def find_visits(
             if shuffled < lowest:
                 nearest, lowest = np.int64(found_place[visit]), shuffled
         visits.nearest[event], visits.n_visits[event] = nearest, n_visits - first_visit
+        visits.first_visit[event] = first_visit
         event += 1
     return event, np.int64(n_visits)
 

@@ -21,6 +21,7 @@ import numpy as np
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.kept import Kept, opened
+from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.shared.streams import stream
@@ -80,6 +81,9 @@ STRETCH = 256
 MIXED = 0
 ALL_NEW = 1
 ALL_GONE = 2
+
+#: Numbers of a cache line.
+LINE = 8
 
 #: A step with fewer rows that come is never ranked afresh.
 FEW = 64
@@ -332,6 +336,8 @@ def add_hot(
         n_hot += 1
     state[N_HOT] = n_hot
     state[N_TODO] = n_todo + n_added
+    for i in range(state[N_TODO]):
+        prefetch(grid.reach[hot.cell[scratch.todo[i]]], 0)
 
 
 @inlined
@@ -382,6 +388,16 @@ def find_hits(score: Floats, key_sign: float, floor: Floats, out_hit: Ints) -> i
     return n_hits
 
 
+@inlined
+def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool) -> None:
+    """Have a list fetched: what is below the answer, or all of it."""
+    start = lanes.list_start[lane]
+    begin = start + lanes.k[lane] if is_below else start
+    for at in range(begin, start + lanes.list_size[lane] + LINE, LINE):
+        prefetch(pool.key, at)
+        prefetch(pool.row, at)
+
+
 @lean_kernel
 def hold_rows(
     state: Longs,
@@ -392,9 +408,13 @@ def hold_rows(
     events: ViewEvents,
     entries: ViewEntries,
     scratch: ViewScratch,
+    pool: ViewPool,
     is_coming: bool,
 ) -> int:
-    """Hold listed hot rows against those of eight tiles that their cells know; hits become events."""
+    """Hold listed hot rows against those of eight tiles that their cells know; hits become events.
+
+    What an event will need of its list is fetched while other rows are held.
+    """
     todo = scratch.todo
     todo_entry = scratch.todo_entry
     score = scratch.score
@@ -466,6 +486,7 @@ def hold_rows(
                     event_entry[n_events] = e if is_coming else -1 - e
                     event_key[n_events] = key
                     n_events += 1
+                    fetch_list(lanes, lane, pool, key < lanes.last[lane])
         i += 1
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events
@@ -524,7 +545,9 @@ def apply_steps(
             while state[PHASE] < PATCHING:
                 is_coming = state[PHASE] == COMING
                 # One place to call it from, because it is large and is compiled into its caller.
-                status = hold_rows(state, ranking, lanes, grid, hot, events, entries, scratch, is_coming)
+                status = hold_rows(
+                    state, ranking, lanes, grid, hot, events, entries, scratch, pool, is_coming
+                )
                 if status != DONE:
                     return status
                 land_events(state, lanes, pool, events, entries.row, scratch, is_coming)

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.contract import ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled, unwarned
+from tocsin.indexes.shared.kept import Kept
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import step_bounds, writable
@@ -22,7 +23,7 @@ from tocsin.indexes.windows import views_columns as named
 from tocsin.indexes.windows.views_changes import ViewChanges, answer_changes
 from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
 from tocsin.indexes.windows.views_grid import CELLS
-from tocsin.indexes.windows.views_kernels import apply_steps
+from tocsin.indexes.windows.views_kernels import apply_delta
 from tocsin.indexes.windows.views_state import ViewState
 
 INT32, INT64, FLOAT64, BOOL = (np.dtype(kind) for kind in (np.int32, np.int64, np.float64, np.bool_))
@@ -49,9 +50,11 @@ class PreferenceViews:
         #: kept from one delta to the next, with room for the most changes that one made
         self._buffer = ViewChanges(capacity)
         #: the kernel, and what it was compiled to once that is known
-        self._take_steps = apply_steps
+        self._take_steps = apply_delta
         #: int64 (2,): where the entries of a delta of one step begin and end
         self._bounds: Longs = np.zeros(2, np.int64)
+        #: what the kernel works on, as of its last call
+        self._kept: Kept | None = None
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions and rank what is there.
@@ -91,12 +94,9 @@ class PreferenceViews:
         cursor[named.STEP :] = 0
         cursor[named.N_MORE] = -1
         status = -1
-        with unwarned(apply_steps):
+        with unwarned(apply_delta):
             while status != named.DONE:
-                status = self._take_steps(
-                    cursor, state.ranking, state.lanes, state.grid, state.rows, state.hot, state.pool,
-                    state.events, entries, state.scratch, buffer.raw, buffer.columns,
-                )  # fmt: skip
+                status = self._take_steps(cursor, entries, self._columns())
                 if status == named.OUT_FULL:
                     buffer.grow()
                 elif status == named.ROWS_FULL:
@@ -112,8 +112,8 @@ class PreferenceViews:
                         state.rebuild(is_listing=False)
                 elif status == named.BULK:
                     self._take_whole_step(entries, buffer)
-        if self._take_steps is apply_steps:
-            self._take_steps = compiled(apply_steps)
+        if self._take_steps is apply_delta:
+            self._take_steps = compiled(apply_delta)
         return buffer.changes(cursor.item(named.N_OUT))
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -138,7 +138,7 @@ class PreferenceViews:
         slots = state.live()
         lanes, lane = state.lanes, state.lane_of[slots]
         places = state.ordered(slots)
-        rows = np.flatnonzero(state.rows.born != ABSENT)
+        rows = np.flatnonzero(state.rows.mark)
         return {
             "slots": slots.astype(np.int32),
             "lo": lanes.lo[:, lane].T.copy(),
@@ -161,9 +161,7 @@ class PreferenceViews:
         slots, rows, listed = arrays["slots"], arrays["rows"], arrays["list_row"]
         if len(rows):
             state.make_room_for_rows(int(rows.max()) + 1)
-            state.rows.values[:, rows] = arrays["values"].T
-            state.rows.born[rows] = arrays["born"]
-            state.cursor[named.N_ROWS] = len(rows)
+            state.set_rows(rows, arrays["born"], arrays["values"])
         if len(slots):
             state.place(slots, arrays)
         lanes, lane, sizes = state.lanes, state.lane_of[slots], arrays["list_size"]
@@ -193,7 +191,7 @@ class PreferenceViews:
             assert np.array_equal(answer, lanes.list_start[lane] + np.arange(len(answer)))
             is_open = lanes.floor[lane] == -np.inf and lanes.floor_tie[lane] == named.LOWEST_TIE
             assert is_open or len(places) >= lanes.k[lane]
-            assert (state.rows.hot_at[base] >= 0).all()
+            assert (state.rows.mark[base] == named.HOT).all()
             assert state.hot.is_listed[state.rows.hot_at[above[0]]].all()
             cells = state.hot.cell[state.rows.hot_at[base]]
             known = state.grid.reach[cells, lane // (8 * named.TILE)] >> (lane // named.TILE % 8)
@@ -231,6 +229,19 @@ class PreferenceViews:
         state.cursor[named.N_OUT] = end
         state.cursor[named.STEP] += 1
 
+    def _columns(self) -> Kept:
+        """All that the kernel works on but the delta."""
+        state, buffer = self._state, self._buffer
+        columns = (
+            state.ranking, state.lanes, state.grid, state.rows, state.hot, state.pool, state.events,
+            state.scratch, buffer.raw, buffer.columns,
+        )  # fmt: skip
+        if self._kept is None:
+            self._kept = Kept(columns)
+        else:
+            self._kept.keep(columns)
+        return self._kept
+
     def _entries(self, delta: RowDelta) -> ViewEntries:
         """The delta as kernels take it."""
         bounds = self._bounds
@@ -248,7 +259,7 @@ class PreferenceViews:
         """What a subscription's list must hold, and the rows not below its base: by testing all rows."""
         state, ranking = self._state, self._state.ranking
         lanes, lane = state.lanes, int(state.lane_of[slot])
-        rows = np.flatnonzero(state.rows.born != ABSENT)
+        rows = np.flatnonzero(state.rows.mark)
         values = np.ascontiguousarray(state.rows.values[:, rows])
         score, stack = np.empty(max(len(rows), BLOCK)), np.empty((ranking.program.depth, BLOCK))
         with np.errstate(all="ignore"):

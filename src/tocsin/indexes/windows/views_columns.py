@@ -62,6 +62,11 @@ N_LANDED = 20
 N_RAW = 21
 STATE_SIZE = 23
 
+#: What a row slot holds: nothing, a row, a hot row.
+NOT_THERE = 0
+THERE = 1
+HOT = 2
+
 #: Ties below all others.
 LOWEST_TIE = -(2**63)
 
@@ -149,13 +154,13 @@ class ViewGrid(NamedTuple):
 class ViewRows(NamedTuple):
     """By row slot."""
 
-    #: float64 (columns, slots)
+    #: float64 (columns, slots): a multiple of eight slots, from a cache line's beginning on
     values: Floats
-    #: int64 (slots,): ABSENT where there is none
+    #: int64 (slots,): of no meaning where there is no row
     born: Longs
-    #: int32 (slots,): the part of the grid that it is in
-    part: Ints
-    #: int32 (slots,): where it is among the hot rows, -1 where it is not
+    #: uint8 (slots,): whether there is a row, NOT_THERE, THERE or HOT
+    mark: Bytes
+    #: int32 (slots,): where it is among the hot rows; of no meaning where it is not
     hot_at: Ints
 
 

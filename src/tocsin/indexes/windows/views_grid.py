@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Bytes, Floats, Ints
-from tocsin.indexes.windows.views_columns import ViewGrid
-from tocsin.indexes.windows.views_grid_kernels import BUCKETS, locate_rows
+from tocsin.indexes.windows.views_columns import ViewGrid, ViewRows
+from tocsin.indexes.windows.views_grid_kernels import BUCKETS, find_rows, locate_rows
 
 #: Cells of a grid, at most, without the one for rows outside.
 CELLS = 1 << 19
@@ -53,14 +53,10 @@ def cells_of(grid: ViewGrid, values: Floats, chosen: Ints) -> Ints:
     return cells
 
 
-def parts_of(grid: ViewGrid, values: Floats) -> Ints:
-    """The part of each row of `values` (columns, rows). Cost: linear."""
-    part = np.zeros(values.shape[1], np.int32)
-    for c, column in enumerate(values):
-        part += (
-            _places(column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c]) * grid.part_stride[c]
-        )
-    return part
+def rows_in(grid: ViewGrid, is_chosen: Bools, rows: ViewRows) -> Ints:
+    """The rows that are in chosen parts, and not yet hot. Cost: all row slots."""
+    found = np.empty(len(rows.mark), np.int32)
+    return found[: find_rows(grid, is_chosen, rows, found)]
 
 
 def _places(column: Floats, scale: float, offset: float, last: float) -> Ints:

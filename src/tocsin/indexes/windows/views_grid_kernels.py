@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import Bools, Floats, Ints
 from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import lean_kernel
-from tocsin.indexes.windows.views_columns import ViewGrid, ViewLanes, ViewRanking
+from tocsin.indexes.windows.views_columns import THERE, ViewGrid, ViewLanes, ViewRanking, ViewRows
 
 #: Buckets a column that lead to its bins.
 BUCKETS = 1024
@@ -58,6 +58,21 @@ def find_part(grid: ViewGrid, column: int, x: float) -> int:
     at = x * grid.part_scale[column] - grid.part_offset[column]
     at = at if at > 0.0 else 0.0
     return int(at if at < grid.last_part[column] else grid.last_part[column])
+
+
+@lean_kernel
+def find_rows(grid: ViewGrid, is_chosen: Bools, rows: ViewRows, out_row: Ints) -> int:
+    """The rows that are there, not hot, and in chosen parts; how many."""
+    mark = rows.mark
+    n_found = 0
+    for row in range(len(mark)):
+        if mark[row] == THERE:
+            part = 0
+            for c in range(rows.values.shape[0]):
+                part += find_part(grid, c, rows.values[c, row]) * grid.part_stride[c]
+            out_row[n_found] = row
+            n_found += 1 if is_chosen[part] else 0
+    return n_found
 
 
 @lean_kernel

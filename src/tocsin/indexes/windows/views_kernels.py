@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.kept import Kept, opened
+from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.shared.scans import ChangeColumns
+from tocsin.indexes.shared.streams import stream
 from tocsin.indexes.windows.views_columns import (
     AT,
     AT_BYTE,
@@ -29,6 +32,7 @@ from tocsin.indexes.windows.views_columns import (
     BULK,
     DONE,
     EVENTS_FULL,
+    HOT,
     MOST_TESTS,
     N_AFFECTED,
     N_EVENTS,
@@ -43,10 +47,12 @@ from tocsin.indexes.windows.views_columns import (
     N_ROWS,
     N_TESTS,
     N_TODO,
+    NOT_THERE,
     PHASE,
     ROWS_FULL,
     STALE,
     STEP,
+    THERE,
     TILE,
     HotRows,
     RawChanges,
@@ -76,6 +82,9 @@ MIXED = 0
 ALL_NEW = 1
 ALL_GONE = 2
 
+#: Numbers of a cache line.
+LINE = 8
+
 #: A step with fewer rows that come is never ranked afresh.
 FEW = 64
 
@@ -98,48 +107,55 @@ def has_room(entry_row: Ints, n_slots: int) -> bool:
 
 
 @lean_kernel
-def kind_of(row: Ints, born_before: Longs, born_after: Longs) -> int:
-    """What a stretch of entries is: neighbouring rows, in order, that are all new or all go, or a mixture.
+def is_run(row: Ints) -> bool:
+    """Whether rows are neighbours, in order."""
+    skew = np.int32(0)
+    first = row[0]
+    for i in range(len(row)):
+        skew |= row[i] - first - np.int32(i)
+    return bool(skew == 0)
+
+
+@lean_kernel
+def kind_of(mark: Bytes, born_after: Longs) -> int:
+    """What a stretch of neighbouring rows is: all new, all go, or a mixture.
 
     In a window a mixture is the exception.
     """
-    skew = 0
-    before = 0
+    n_absent = 0
+    for i in range(len(mark)):
+        n_absent += 1 if mark[i] == NOT_THERE else 0
+    # A sign that is set once stays.
     after = 0
-    not_before = 0
     not_after = 0
-    for i in range(len(row)):
-        skew |= row[i] - row[0] - i
-        # A sign that is set once stays.
-        before |= born_before[i]
+    for i in range(len(born_after)):
         after |= born_after[i]
-        not_before |= ~born_before[i]
         not_after |= ~born_after[i]
-    if skew == 0 and not_before >= 0 and after >= 0:
+    if n_absent == len(mark) and after >= 0:
         return ALL_NEW
-    if skew == 0 and before >= 0 and not_after >= 0:
+    if n_absent == 0 and not_after >= 0:
         return ALL_GONE
     return MIXED
 
 
 @lean_kernel
 def forget_run(
-    state: Longs, first: int, born: Longs, hot_at: Ints, is_listed: Bools, scratch: ViewScratch
+    state: Longs, first: int, mark: Bytes, hot_at: Ints, is_listed: Bools, scratch: ViewScratch
 ) -> None:
     """Note that neighbouring rows go, from entry `first` on: as `note_rows`, which takes longer."""
     n_going = state[N_GOING]
     n_todo = state[N_TODO]
-    for i in range(len(born)):
-        born[i] = -1
-    for i in range(len(hot_at)):
-        if hot_at[i] >= 0:
+    for i in range(len(mark)):
+        if mark[i] == HOT:
             scratch.going[n_going] = first + i
             n_going += 1
             if is_listed[hot_at[i]]:
                 scratch.todo[n_todo] = hot_at[i]
                 scratch.todo_entry[n_todo] = first + i
                 n_todo += 1
-    state[N_ROWS] -= len(born)
+    for i in range(len(mark)):
+        mark[i] = NOT_THERE
+    state[N_ROWS] -= len(mark)
     state[N_GOING] = n_going
     state[N_TODO] = n_todo
 
@@ -159,9 +175,9 @@ def note_rows(
     Lists the entries of rows that come, of hot rows that were there, and of those that may be in a list.
     """
     entry_row = entries.row
-    born_before = entries.born_before
     born_after = entries.born_after
     born = rows.born
+    mark = rows.mark
     hot_at = rows.hot_at
     coming = scratch.stretch[0]
     n_going = state[N_GOING]
@@ -172,17 +188,18 @@ def note_rows(
     for e in range(np.uint64(first), np.uint64(first + n)):
         row = np.uint64(entry_row[e])
         after = born_after[e]
+        before = mark[row]
         born[row] = after
+        mark[row] = after >= 0
         coming[n_coming] = e
         n_coming += np.uint64(after >= 0)
-        if born_before[e] >= 0:
+        if before != NOT_THERE:
             n_gone += 1
-            at = hot_at[row]
-            if at >= 0:
+            if before == HOT:
                 scratch.going[n_going] = e
                 n_going += 1
-                if is_listed[at]:
-                    scratch.todo[n_todo] = at
+                if is_listed[hot_at[row]]:
+                    scratch.todo[n_todo] = hot_at[row]
                     scratch.todo_entry[n_todo] = e
                     n_todo += 1
     state[N_ROWS] += np.int64(n_coming) - n_gone
@@ -218,11 +235,9 @@ def take_rows(
     Lists what `note_rows` does, but of the entries of rows that come only those in hot parts.
     """
     after = entries.after
-    row_part = rows.part
     hot_parts = grid.hot_parts
     come = scratch.stretch[0]
     row = scratch.stretch[1]
-    x = scratch.score
     state[N_GOING] = 0
     state[N_TODO] = 0
     all_coming = 0
@@ -231,50 +246,42 @@ def take_rows(
     for first in range(begin, end, STRETCH):
         last = min(first + STRETCH, end)
         n = last - first
-        kind = kind_of(
-            entries.row[first:last], entries.born_before[first:last], entries.born_after[first:last]
-        )
         start = int(np.int64(entries.row[first]))
+        mark = rows.mark[start : start + n]
+        kind = MIXED
+        if is_run(entries.row[first:last]):
+            kind = kind_of(mark, entries.born_after[first:last])
         if kind == ALL_GONE:
-            forget_run(
-                state, first, rows.born[start : start + n], rows.hot_at[start : start + n], is_listed, scratch
-            )
+            forget_run(state, first, mark, rows.hot_at[start : start + n], is_listed, scratch)
             continue
-        is_run = kind == ALL_NEW
-        if is_run:
-            born = rows.born[start : start + n]
-            born_after = entries.born_after[first:last]
+        if kind == ALL_NEW:
+            stream(rows.born[start : start + n], entries.born_after[first:last])
             for i in range(n):
-                born[i] = born_after[i]
+                mark[i] = THERE
+            for i in range(n):
                 come[i] = first + i
             state[N_ROWS] += n
         else:
             n = note_rows(state, entries, first, n, rows, is_listed, scratch)
         all_coming += n
-        # Neighbouring rows have their parts in place; others are taken there later.
-        part = row_part[start : start + n] if is_run else scratch.stretch[2, :n]
+        part = scratch.stretch[2, :n]
+        column = scratch.score[:n]
         for i in range(n):
             part[i] = 0
-        if not is_run:
+        if kind == MIXED:
             for i in range(n):
                 row[i] = entries.row[np.uint64(come[i])]
         for c in range(rows.values.shape[0]):
-            if is_run:
-                column = rows.values[c, start : start + n]
-                source = after[first:last, c]
-                for i in range(n):
-                    column[i] = source[i]
+            for i in range(n):
+                column[i] = after[np.uint64(come[i]), c]
+            if kind == ALL_NEW:
+                stream(rows.values[c, start : start + n], column)
             else:
-                column = x[:n]
                 for i in range(n):
-                    column[i] = after[np.uint64(come[i]), c]
                     rows.values[c, np.uint64(row[i])] = column[i]
             add_parts(
                 column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c], grid.part_stride[c], part
             )
-        if not is_run:
-            for i in range(n):
-                row_part[np.uint64(row[i])] = part[i]
         for i in range(n):
             whole = part[i]
             # Without a branch, because it is hard to foretell.
@@ -289,9 +296,7 @@ def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: 
     """Take rows out of the hot rows: holes are left."""
     hot_at = rows.hot_at
     for i in range(state[N_GOING]):
-        row = entry_row[going[i]]
-        hot.row[hot_at[row]] = -1
-        hot_at[row] = -1
+        hot.row[hot_at[entry_row[going[i]]]] = -1
     state[N_HOLES] += state[N_GOING]
 
 
@@ -320,6 +325,7 @@ def add_hot(
         e = coming[i]
         row = entry_row[e]
         hot_at[row] = n_hot
+        rows.mark[row] = HOT
         hot.row[n_hot] = row
         hot.cell[n_hot] = cells[i]
         hot.is_listed[n_hot] = False
@@ -330,6 +336,8 @@ def add_hot(
         n_hot += 1
     state[N_HOT] = n_hot
     state[N_TODO] = n_todo + n_added
+    for i in range(state[N_TODO]):
+        prefetch(grid.reach[hot.cell[scratch.todo[i]]], 0)
 
 
 @inlined
@@ -380,6 +388,16 @@ def find_hits(score: Floats, key_sign: float, floor: Floats, out_hit: Ints) -> i
     return n_hits
 
 
+@inlined
+def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool) -> None:
+    """Have a list fetched: what is below the answer, or all of it."""
+    start = lanes.list_start[lane]
+    begin = start + lanes.k[lane] if is_below else start
+    for at in range(begin, start + lanes.list_size[lane] + LINE, LINE):
+        prefetch(pool.key, at)
+        prefetch(pool.row, at)
+
+
 @lean_kernel
 def hold_rows(
     state: Longs,
@@ -390,9 +408,13 @@ def hold_rows(
     events: ViewEvents,
     entries: ViewEntries,
     scratch: ViewScratch,
+    pool: ViewPool,
     is_coming: bool,
 ) -> int:
-    """Hold listed hot rows against those of eight tiles that their cells know; hits become events."""
+    """Hold listed hot rows against those of eight tiles that their cells know; hits become events.
+
+    What an event will need of its list is fetched while other rows are held.
+    """
     todo = scratch.todo
     todo_entry = scratch.todo_entry
     score = scratch.score
@@ -464,6 +486,7 @@ def hold_rows(
                     event_entry[n_events] = e if is_coming else -1 - e
                     event_key[n_events] = key
                     n_events += 1
+                    fetch_list(lanes, lane, pool, key < lanes.last[lane])
         i += 1
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events
@@ -522,7 +545,9 @@ def apply_steps(
             while state[PHASE] < PATCHING:
                 is_coming = state[PHASE] == COMING
                 # One place to call it from, because it is large and is compiled into its caller.
-                status = hold_rows(state, ranking, lanes, grid, hot, events, entries, scratch, is_coming)
+                status = hold_rows(
+                    state, ranking, lanes, grid, hot, events, entries, scratch, pool, is_coming
+                )
                 if status != DONE:
                     return status
                 land_events(state, lanes, pool, events, entries.row, scratch, is_coming)
@@ -539,3 +564,10 @@ def apply_steps(
         state[PHASE] = OPENING
         state[STEP] += 1
     return DONE
+
+
+@lean_kernel
+def apply_delta(state: Longs, entries: ViewEntries, kept: Kept) -> int:
+    """As `apply_steps`, with the columns that are kept from one delta to the next."""
+    ranking, lanes, grid, rows, hot, pool, events, scratch, raw, out = opened(kept)
+    return apply_steps(state, ranking, lanes, grid, rows, hot, pool, events, entries, scratch, raw, out)

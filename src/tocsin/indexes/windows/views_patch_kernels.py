@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs, Ops
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.scans import ChangeColumns
 from tocsin.indexes.windows.views_columns import (
@@ -18,6 +18,7 @@ from tocsin.indexes.windows.views_columns import (
     N_MORE,
     N_OUT,
     N_RAW,
+    NOT_THERE,
     OUT_FULL,
     POOL_END,
     POOL_FULL,
@@ -178,7 +179,7 @@ def mark_updates(
     n_new: int,
     start: int,
     pool: ViewPool,
-    born: Longs,
+    mark: Bytes,
     touched_row: Ints,
     n_touched: int,
     old_row: Ints,
@@ -194,7 +195,7 @@ def mark_updates(
         new_op[j] = ENTER
     for i in range(n_old):
         row = -1 - old_row[i]
-        if row < 0 or born[row] < 0:
+        if row < 0 or mark[row] == NOT_THERE:
             continue
         for j in range(n_new):
             if rows[start + j] == row:
@@ -451,7 +452,7 @@ def patch_lists(
         n_new = min(k, size)
         if may_update:
             mark_updates(
-                n_old, n_new, start, pool, born, scratch.touched_row, n_touched, old_row, old_key,
+                n_old, n_new, start, pool, rows.mark, scratch.touched_row, n_touched, old_row, old_key,
                 scratch.new_op,
             )  # fmt: skip
         n_raw = tell_difference(

@@ -15,7 +15,14 @@ from tocsin.indexes.contract import Bools, Floats, Ints, Longs
 from tocsin.indexes.shared.bounds_kernels import bound_block
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_block
-from tocsin.indexes.windows.views_columns import HotRows, ViewLanes, ViewPool, ViewRanking
+from tocsin.indexes.windows.views_columns import (
+    NOT_THERE,
+    HotRows,
+    ViewLanes,
+    ViewPool,
+    ViewRanking,
+    ViewRows,
+)
 
 #: Rows of a leaf, and leaves of a branch.
 LEAF = 64
@@ -250,7 +257,7 @@ def look_at_rows(
     lanes: ViewLanes,
     lane: int,
     tree: RowTree,
-    born: Longs,
+    rows: ViewRows,
     begin: int,
     n: int,
     best: BestRows,
@@ -265,12 +272,12 @@ def look_at_rows(
         key = ranking.key_sign * best.score[i] + 0.0
         if key >= worst:
             row = tree.row[begin + i]
-            is_inside = born[row] >= 0
+            is_inside = rows.mark[row] != NOT_THERE
             for d in range(lanes.lo.shape[0]):
                 x = tree.values[d, begin + i]
                 is_inside &= lanes.lo[d, lane] <= x <= lanes.hi[d, lane]
             if is_inside:
-                tie = ranking.tie_sign * born[row]
+                tie = ranking.tie_sign * rows.born[row]
                 size = offer(best.key, best.tie, best.at, size, limit, key, tie, begin + i)
                 worst = best.key[0] if size == limit else least
     return size
@@ -336,7 +343,7 @@ def search_tree(
     lane: int,
     tree: RowTree,
     n_rows: int,
-    born: Longs,
+    rows: ViewRows,
     best: BestRows,
     limit: int,
     least: float,
@@ -385,7 +392,7 @@ def search_tree(
             at += n
             if n == 0:
                 return size
-        size = look_at_rows(ranking, lanes, lane, tree, born, begin, n, best, size, limit, least)
+        size = look_at_rows(ranking, lanes, lane, tree, rows, begin, n, best, size, limit, least)
 
 
 @lean_kernel
@@ -463,7 +470,7 @@ def rank_afresh(
     lanes: ViewLanes,
     tree: RowTree,
     n_rows: int,
-    born: Longs,
+    rows: ViewRows,
     best: BestRows,
     pool: ViewPool,
     state: Longs,
@@ -486,7 +493,7 @@ def rank_afresh(
         if is_listing and state[0] + room > len(pool.row):
             return POOL_FULL
         least = least_wanted(ranking, lanes, lane, tree, best, n_near, limit)
-        size = search_tree(ranking, lanes, lane, tree, n_rows, born, best, limit, least)
+        size = search_tree(ranking, lanes, lane, tree, n_rows, rows, best, limit, least)
         n_near = size
         lanes.base[lane] = best.key[0] if size == limit else -np.inf
         for i in range(size):

@@ -22,7 +22,7 @@ from tocsin.indexes.windows.views_columns import (
     ViewRows,
     ViewScratch,
 )
-from tocsin.indexes.windows.views_grid import cells_of, is_part_hot, new_grid, parts_of
+from tocsin.indexes.windows.views_grid import cells_of, is_part_hot, new_grid, rows_in
 from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
 from tocsin.indexes.windows.views_rank_kernels import (
     BestRows,
@@ -50,6 +50,8 @@ LEAST_TESTS = 4096
 #: Working memory for more entries than that is given back when a delta has fewer than an eighth of them.
 LARGE = 1 << 16
 EIGHTH = 8
+#: Bytes of a cache line.
+LINE = 64
 
 
 class ViewState:
@@ -81,10 +83,7 @@ class ViewState:
         #: the largest k seen: how long a list may become
         self._largest_k = 0
         self.rows = ViewRows(
-            values=np.empty((n_columns, n)),
-            born=np.full(n, ABSENT, np.int64),
-            part=np.zeros(n, np.int32),
-            hot_at=np.full(n, -1, np.int32),
+            np.empty((n_columns, n)), np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int32)
         )
         self.hot = HotRows(
             np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n, n_columns)), np.empty(n, np.bool_)
@@ -210,7 +209,7 @@ class ViewState:
             self._empty_pool()
         lanes = np.arange(len(slots), dtype=np.int32)
         is_wanted = self._rank(lanes, is_listing=is_listing)
-        there = np.flatnonzero(self.rows.born != ABSENT)
+        there = np.flatnonzero(self.rows.mark)
         is_wanted = is_wanted[there]
         values = taken(self.rows.values, there.astype(np.int32))
         n_bytes = max(1, -(-len(self.lanes.slot) // (8 * TILE)))
@@ -219,8 +218,7 @@ class ViewState:
         useful = min(useful, len(there) // ROWS_OF_A_CELL)
         cells = min(self._cells, max(LEAST_CELLS, useful))
         self.grid = new_grid(values, is_wanted, n_bytes, cells)
-        self.rows.part[there] = parts_of(self.grid, values)
-        self.rows.hot_at[:] = -1
+        np.minimum(self.rows.mark, named.THERE, out=self.rows.mark)
         self.cursor[named.N_HOT] = self.cursor[named.N_HOLES] = 0
         self._reach(lanes)
         listed = self.pool.row[self.listed(lanes, self.lanes.list_size)[1]]
@@ -246,21 +244,17 @@ class ViewState:
     def set_rows(self, rows: Ints, born: Longs, values: Floats) -> None:
         """Put rows in place, or take them away; the grid is to be built anew."""
         self.rows.born[rows] = born
+        self.rows.mark[rows] = born != ABSENT
         self.rows.values[:, rows] = values.T
-        self.cursor[named.N_ROWS] = np.count_nonzero(self.rows.born != ABSENT)
+        self.cursor[named.N_ROWS] = np.count_nonzero(self.rows.mark)
 
     def make_room_for_rows(self, top: int) -> None:
         """Room for row slots below `top`. Cost: linear, amortised constant a row."""
-        values, born, part, hot_at = self.rows
-        have = len(born)
+        have = len(self.rows.born)
         if top > have:
             room = max(top, have + (have if have < LARGE else have // EIGHTH))
-            self.rows = ViewRows(
-                _lengthened(values, room, 0.0),
-                _lengthened(born, room, ABSENT),
-                _lengthened(part, room, 0),
-                _lengthened(hot_at, room, -1),
-            )
+            room = -(-room // EIGHTH) * EIGHTH
+            self.rows = ViewRows(*(_lengthened(column, room) for column in self.rows))
         self.scratch = self._fitted_scratch(self._n_entries)
 
     def make_room_for_entries(self, count: int) -> None:
@@ -317,13 +311,13 @@ class ViewState:
         assert (lanes.theta[-1] == 0).all()
         assert (lanes.base[taken] <= lanes.floor[taken]).all()
         assert np.array_equal(lanes.last[taken], self.last_keys(taken))
-        there = rows.born != ABSENT
-        assert self.cursor[named.N_ROWS] == there.sum()
-        slots = np.flatnonzero(there).astype(np.int32)
+        slots = np.flatnonzero(rows.mark).astype(np.int32)
+        assert self.cursor[named.N_ROWS] == len(slots)
         cells = cells_of(self.grid, rows.values, slots)
-        assert np.array_equal(rows.part[slots], parts_of(self.grid, rows.values[:, slots]))
-        assert is_part_hot(self.grid)[rows.part[slots[self.grid.is_hot[cells]]]].all()
-        assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(rows.hot_at >= 0))
+        is_hot = rows.mark == named.HOT
+        assert np.array_equal(slots[self.grid.is_hot[cells]], np.flatnonzero(is_hot))
+        cold = rows._replace(mark=np.minimum(rows.mark, named.THERE))
+        assert is_hot[rows_in(self.grid, is_part_hot(self.grid), cold)].sum() == is_hot.sum()
         at = np.flatnonzero(self.hot.row[:n_hot] >= 0)
         assert len(at) + self.cursor[named.N_HOLES] == n_hot
         hot = self.hot.row[at]
@@ -347,7 +341,7 @@ class ViewState:
         state = np.array([self.cursor[named.POOL_END], 0], np.int64)
         with np.errstate(all="ignore"):
             while rank_afresh(
-                self.ranking, self.lanes, tree, len(tree.row), self.rows.born, best, self.pool, state, lanes,
+                self.ranking, self.lanes, tree, len(tree.row), self.rows, best, self.pool, state, lanes,
                 is_listing, is_ranked,
             ):  # fmt: skip
                 row, key = self.pool
@@ -377,8 +371,7 @@ class ViewState:
         # In a new grid, nothing has joined yet that is outside of it.
         is_touched = is_part_hot(self.grid) & is_new[0]
         heat_parts(self.grid, is_new, np.empty((3, n_columns), np.int32), is_touched)
-        part, hot_at = self.rows.part, self.rows.hot_at
-        rows = np.flatnonzero(is_touched[part] & (hot_at < 0) & (self.rows.born != ABSENT)).astype(np.int32)
+        rows = rows_in(self.grid, is_touched, self.rows)
         cells = cells_of(self.grid, self.rows.values, rows)
         is_hot = self.grid.is_hot[cells]
         rows, cells = rows[is_hot], cells[is_hot]
@@ -386,7 +379,8 @@ class ViewState:
         end = begin + len(rows)
         # As much room must be left for a delta as there was.
         self._make_room_for_hot(end + self._n_entries)
-        hot_at[rows] = np.arange(begin, end)
+        self.rows.hot_at[rows] = np.arange(begin, end)
+        self.rows.mark[rows] = named.HOT
         self.hot.row[begin:end] = rows
         self.hot.cell[begin:end] = cells
         self.hot.values[begin:end] = self.rows.values[:, rows].T
@@ -520,9 +514,12 @@ def _fitted(column: np.ndarray, size: int) -> np.ndarray:
     return column if size <= len(column) else np.empty(max(size, 2 * len(column)), column.dtype)
 
 
-def _lengthened(array: np.ndarray, room: int, fill: float) -> np.ndarray:
-    """A column, or columns, with room for `room` rows; new ones hold `fill`."""
-    longer = np.full((*array.shape[:-1], room), fill, array.dtype)
+def _lengthened(array: np.ndarray, room: int) -> np.ndarray:
+    """A column, or columns, with room for `room` rows; new ones hold zeros. At the start of a cache line."""
+    shape = (*array.shape[:-1], room)
+    held = np.zeros(int(np.prod(shape)) * array.itemsize + LINE, np.uint8)
+    begin = -held.ctypes.data % LINE
+    longer = held[begin : begin + held.size - LINE].view(array.dtype).reshape(shape)
     longer[..., : array.shape[-1]] = array
     return longer
 

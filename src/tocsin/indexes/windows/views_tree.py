@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints
 from tocsin.indexes.shared.programs_kernels import BLOCK, Program
-from tocsin.indexes.windows.views_columns import ViewRows
+from tocsin.indexes.windows.views_columns import NOT_THERE, ViewRows
 from tocsin.indexes.windows.views_rank_kernels import BRANCH, LEAF, BestRows, RowTree, kd_order
 
 #: Subscriptions from which on sorting the rows first is faster than looking at all of them. Measured.
@@ -31,7 +31,7 @@ def taken(values: Floats, chosen: Ints) -> Floats:
 def tree_of(rows: ViewRows, n_slots: int) -> RowTree:
     """The rows that are there, without NULLs, as leaves and branches. Cost: n log n."""
     values = rows.values[:, :n_slots]
-    is_there = rows.born[:n_slots] >= 0
+    is_there = rows.mark[:n_slots] != NOT_THERE
     for column in values:
         is_there &= column == column
     slots = np.flatnonzero(is_there).astype(np.int32)

@@ -274,3 +274,11 @@ def test_it_explains_itself() -> None:
 def test_each_kernel_has_one_signature() -> None:
     ours = {name: kinds for name, kinds in signatures().items() if ".thresholds.lazy" in name}
     assert {name: kinds for name, kinds in ours.items() if len(kinds) > 1} == {}
+
+
+def test_empty_batches_leave_nothing_behind() -> None:
+    waiting = lazy_waiting.Waiting()
+    for _ in range(3):
+        assert waiting.add_events(np.empty((0, 2)), np.empty(0, np.int64))
+    assert not waiting
+    assert sum(len(held) for held in vars(waiting).values() if isinstance(held, list)) == 0

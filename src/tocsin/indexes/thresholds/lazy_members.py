@@ -66,7 +66,10 @@ class Members(NamedTuple):
             order = _order_of(keys[:, only])
         # Within a group, in the order of one bound: then what is looked up for one is near to the last's.
         whole = order[: count // GROUP * GROUP].reshape(-1, GROUP)
-        whole[:] = np.take_along_axis(whole, _order_of(self.low[0][whole].astype(np.float32)), axis=1)
+        # A bound beyond all singles is infinite among them.
+        with np.errstate(over="ignore"):
+            lows = self.low[0][whole].astype(np.float32)
+        whole[:] = np.take_along_axis(whole, _order_of(lows), axis=1)
         return order
 
 

@@ -274,3 +274,25 @@ def test_it_explains_itself() -> None:
 def test_each_kernel_has_one_signature() -> None:
     ours = {name: kinds for name, kinds in signatures().items() if ".thresholds.lazy" in name}
     assert {name: kinds for name, kinds in ours.items() if len(kinds) > 1} == {}
+
+
+def test_empty_batches_leave_nothing_behind() -> None:
+    waiting = lazy_waiting.Waiting()
+    for _ in range(3):
+        assert waiting.add_events(np.empty((0, 2)), np.empty(0, np.int64))
+    assert not waiting
+    assert sum(len(held) for held in vars(waiting).values() if isinstance(held, list)) == 0
+
+
+def test_many_with_bounds_beyond_all_singles_are_registered() -> None:
+    count = 300
+    lo = np.where(np.arange(count) % 3 == 0, 1e308, np.arange(count) / 7)[:, np.newaxis]
+    values = {
+        "lo": lo,
+        "hi": np.full((count, 1), 1.5e308),
+        "tau": np.full(count, 2),
+        "repeat": np.zeros(count, np.bool_),
+    }
+    index = LazyThresholds(1, 1)
+    index.register(np.arange(count, dtype=np.int32), values)
+    assert len(index.apply(np.full((1, 1), 1.2e308), np.full(1, 2)).step) == count

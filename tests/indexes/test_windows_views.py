@@ -17,6 +17,7 @@ from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import views_state
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
+from tocsin.indexes.windows.views_grid import cells_of, new_grid
 from tocsin.indexes.windows.views_kernels import apply_steps
 
 
@@ -166,6 +167,14 @@ def test_a_row_that_falls_among_equals_leaves_by_its_old_score() -> None:
     index.check_invariants()
     changes = index.apply(delta_of([(fallen, {1: fallen[1]})], 1))
     assert changes.score[changes.op == ENTER].tolist() == [1.0]
+
+
+def test_a_grid_over_numbers_farther_apart_than_the_largest_double() -> None:
+    values = np.array([[-1e308, 1e308] * 20])
+    grid = new_grid(values, np.ones(40, np.bool_), 1, cells=64)
+    # Were one of them no number, every row would be outside of the grid.
+    assert np.isfinite(grid.edge).all()
+    assert cells_of(grid, values, np.arange(2, dtype=np.int32)).all()
 
 
 def test_templates_and_their_parameters_are_data_and_compile_nothing() -> None:

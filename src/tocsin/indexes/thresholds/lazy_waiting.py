@@ -39,6 +39,9 @@ class Waiting:
         """Let events wait, unless too many do. Cost: constant, or linear with a very small factor."""
         if self._n_events >= MOST_EVENTS:
             return False
+        if len(weights) == 0:
+            # Nothing to keep: any number of empty batches may come.
+            return True
         self._values.append(values.tobytes())
         self._weights.append(weights.tobytes())
         self._n_events += len(weights)

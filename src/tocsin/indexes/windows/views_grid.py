@@ -117,6 +117,7 @@ def _edges(column: Floats, is_wanted: Bools, n_bins: int) -> Floats:
     margin = (high / 16 - low / 16) or 1.0
     low, high = max(low - margin, -1e308), np.nextafter(min(high + margin, 1e308), np.inf)
     wanted = column[is_wanted & is_finite]
-    inner = np.quantile(wanted, np.arange(1, n_bins) / n_bins) if len(wanted) else np.empty(0)
+    # Of halves: the distance between two values may be more than the largest double.
+    inner = 2 * np.quantile(wanted / 2, np.arange(1, n_bins) / n_bins) if len(wanted) else np.empty(0)
     edges: Floats = np.unique(np.concatenate([[low], inner, [high]]))
     return edges

@@ -12,16 +12,9 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
+from numba import extending
 from numba.core import types
-from numba.extending import (
-    NativeValue,
-    intrinsic,
-    models,
-    overload,
-    register_model,
-    typeof_impl,
-    unbox,
-)
+from numba.extending import intrinsic, models, overload, register_model, typeof_impl
 
 from tocsin.indexes.shared.jit import lean_kernel
 
@@ -69,17 +62,24 @@ class _KeptType(types.Type):
 register_model(_KeptType)(models.OpaqueModel)
 
 
+#: Numba's own types say nothing of these.
+_numba: Any = numba
+_extending: Any = extending
+
+
 @typeof_impl.register(Kept)
 def _typeof(kept: Kept, context: Any) -> _KeptType:
-    return _KeptType(numba.typeof(kept.columns))
+    return _KeptType(_numba.typeof(kept.columns))
 
 
-@unbox(_KeptType)
-def _unboxed(kind: Any, kept: Any, c: Any) -> NativeValue:
+def _unboxed(kind: Any, kept: Any, c: Any) -> Any:
     address = c.pyapi.object_getattr_string(kept, "address")
     pointer = c.pyapi.long_as_voidptr(address)
     c.pyapi.decref(address)
-    return NativeValue(pointer)
+    return _extending.NativeValue(pointer)
+
+
+_extending.unbox(_KeptType)(_unboxed)
 
 
 def _typed_load(typing: Any, kept: Any) -> Any:

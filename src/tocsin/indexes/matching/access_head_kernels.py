@@ -213,11 +213,11 @@ def try_heads(
                 n_looked[event, number] = 0
             for number in range(n_open):
                 n_looked[event, number] = open_record[number] - record_of[open_block[number]]
-    n_left = np.int64(0)
-    for event in range(begin, until):
-        if n_looked[event, 0] == DONE_WITH:
-            visits.n_visits[event] = 0
-        for number in range(visits.n_visits[event]):
-            visits.event[n_left], places[n_left] = event, places[visits.first_visit[event] + number]
-            n_left += np.int64(1)
+    n_left = 0
+    for each in range(begin, until):
+        if n_looked[each, 0] == DONE_WITH:
+            visits.n_visits[each] = 0
+        for number in range(visits.n_visits[each]):
+            visits.event[n_left], places[n_left] = each, places[visits.first_visit[each] + number]
+            n_left += 1
     return n_left

@@ -86,7 +86,7 @@ def bring_next(places: Ints, begin: np.uint64, end: np.uint64) -> None:
     """Bring the least of the places from `begin` to `end`, if there are any, to the first of them."""
     least = begin
     for visit in range(begin, end):
-        least = visit if places[visit] < places[least] else least
+        least = np.uint64(visit) if places[visit] < places[least] else least
     if begin < end:
         places[begin], places[least] = places[least], places[begin]
 
@@ -101,7 +101,7 @@ def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole)
         visit = np.uint64(visits.first_visit[ordered[turn]])
         end_visit = visit + np.uint64(visits.n_visits[ordered[turn]])
         for number in range(visit, min(visit + np.uint64(LEAD), end_visit)):
-            bring_next(places, number, end_visit)
+            bring_next(places, np.uint64(number), end_visit)
             record = record_of[by_reach[places[number]]]
             prefetch(sieve, record)
             prefetch(reach, record)
@@ -158,7 +158,7 @@ def try_heads(
             chosen, farthest = n_open, -1.0
             for number in range(n_open):
                 is_farther = open_reach[number] > farthest
-                chosen = number if is_farther else chosen
+                chosen = np.uint64(number) if is_farther else chosen
                 farthest = open_reach[number] if is_farther else farthest
             is_match, following_visit = False, first_visit + n_open
             promise = -1.0
@@ -213,11 +213,11 @@ def try_heads(
                 n_looked[event, number] = 0
             for number in range(n_open):
                 n_looked[event, number] = open_record[number] - record_of[open_block[number]]
-    n_left = np.int64(0)
-    for event in range(begin, until):
-        if n_looked[event, 0] == DONE_WITH:
-            visits.n_visits[event] = 0
-        for number in range(visits.n_visits[event]):
-            visits.event[n_left], places[n_left] = event, places[visits.first_visit[event] + number]
+    n_left = 0
+    for each in range(begin, until):
+        if n_looked[each, 0] == DONE_WITH:
+            visits.n_visits[each] = 0
+        for number in range(visits.n_visits[each]):
+            visits.event[n_left], places[n_left] = each, places[visits.first_visit[each] + number]
             n_left += 1
     return n_left

@@ -114,7 +114,7 @@ def sift_visits(
                 continue
             is_short = bool(beyond >= end_record or reach[beyond] * greatest < worst)
             # All in the first word of bits.
-            is_short = is_short and looked <= np.uint64(GROUP - HEAD)
+            is_short = bool(is_short and looked <= np.uint64(GROUP - HEAD))
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = codes[number]
             laid_value[np.uint32(keys[number])] = number

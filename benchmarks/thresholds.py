@@ -1,10 +1,16 @@
-"""Thresholds: the engine's index, the paper's algorithm, and its competitors on the paper's workloads."""
+"""Thresholds: the engine's index, the paper's algorithm, and its competitors on the paper's workloads.
+
+`python -m benchmarks thresholds` takes all workloads; `python -m benchmarks.thresholds --list` numbers them,
+and `python -m benchmarks.thresholds 0 3` takes some.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -40,8 +46,8 @@ RESULTS = Path(__file__).parent / "results" / "thresholds.jsonl"
 PLOT = Path(__file__).parent.parent / "docs" / "indexes" / "thresholds-growth.png"
 
 
-def main(quick: bool) -> None:
-    """Measure, print a table, and add to the results."""
+def main(quick: bool, chosen: Sequence[int] | None = None) -> None:
+    """Measure all workloads, or the `chosen` numbers; print a table each, and add to the results."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     console = Console(width=140)
@@ -55,7 +61,8 @@ def main(quick: bool) -> None:
     measures: list[Measure] = []
     surroundings |= {"quick": quick, "compile_s": compile_s}
     RESULTS.parent.mkdir(exist_ok=True)
-    for workload, entries in _plan(quick):
+    plan = _plan(quick)
+    for workload, entries in plan if chosen is None else [plan[number] for number in chosen]:
         found = measure(workload, entries, REPEATS)
         console.print(_table(found))
         measures += found
@@ -64,8 +71,10 @@ def main(quick: bool) -> None:
             for result in found:
                 lines.write(json.dumps({**result.record(), "machine": surroundings}) + "\n")
     growth = [result for result in measures if result.workload == GROWTH]
-    plot_growth(growth, PLOT)
-    console.print(f"written: {RESULTS.name}, {PLOT.name}")
+    if growth:
+        plot_growth(growth, PLOT)
+        console.print(f"written: {PLOT.name}")
+    console.print(f"written: {RESULTS.name}")
 
 
 def _plan(quick: bool) -> list[tuple[Workload, list[Entry]]]:
@@ -152,3 +161,20 @@ def _own(measures: list[Measure], entry: Entry) -> float:
     own = [result for result in measures if result.entry.rival == OWN and result.entry.batch == entry.batch]
     alike = [result for result in own if result.entry.elements == entry.elements]
     return (alike or own or measures)[0].median_us
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.thresholds", description=__doc__)
+    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="workloads to take")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--list", action="store_true", help="number the workloads and stop")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options = _arguments()
+    if options.list:
+        for number, (work, _) in enumerate(_plan(options.quick)):
+            print(f"{number}: {work.name}, {work.n_first or int((work.start <= 0).sum()):,} queries")
+    else:
+        main(options.quick, options.numbers or None)

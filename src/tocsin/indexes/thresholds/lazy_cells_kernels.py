@@ -18,6 +18,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
     BLOCK,
@@ -37,6 +38,8 @@ from tocsin.indexes.thresholds.lazy_columns import (
     weigh_plain,
 )
 
+#: How far ahead what is written to is fetched.
+AHEAD_OF_IT = 16
 #: Groups whose due times are compared at a time.
 STRIDE = 64
 
@@ -473,18 +476,16 @@ def fit_groups(
 
 
 @lean_kernel
-def pack_members(ranges: RangeColumns, slots: SlotColumns, looks: Looks, out: RangeColumns) -> None:
-    """Move all members to the first places of `out`, in their order. It has room for them."""
-    members, count = looks.place, 0
-    for first in range(0, ranges.slot.shape[0], GROUP):
-        n_members = list_members(ranges.slot[first : first + GROUP], slots.is_there, first, members)
-        for index in range(n_members):
-            place = np.uint32(members[index])
-            slot = ranges.slot[place]
-            out.begin[count], out.end[count] = ranges.begin[place], ranges.end[place]
-            out.mark[count], out.slot[count] = ranges.mark[place], slot
-            slots.place[slot] = IN_CELLS + count
-            count += 1
+def pack_members(ranges: RangeColumns, slot_places: Ints, places: Ints, out: RangeColumns) -> None:
+    """Move the members at these places to the first places of `out`, and let their slots know."""
+    n_places = places.shape[0]
+    for index in range(n_places):
+        place = np.uint32(places[index])
+        slot = ranges.slot[place]
+        prefetch(slot_places, ranges.slot[np.uint32(places[min(index + AHEAD_OF_IT, n_places - 1)])])
+        out.begin[index], out.end[index] = ranges.begin[place], ranges.end[place]
+        out.mark[index], out.slot[index] = ranges.mark[place], slot
+        slot_places[slot] = IN_CELLS + index
 
 
 @lean_kernel

@@ -8,6 +8,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.thresholds.lazy_cells_columns import RangeColumns, add_saturated, set_due
 from tocsin.indexes.thresholds.lazy_columns import GROUP, SILENT, SlotColumns, is_set
 from tocsin.indexes.thresholds.scan_kernels import Maturities
@@ -122,7 +123,10 @@ def prepare_crossings(
     event_weights = wavelet.weights
     # Simple loops: each keeps many loads from all over the memory under way.
     for index in range(n_crossings):
-        own_slots[index] = ranges.slot[places[index]]
+        slot = ranges.slot[places[index]]
+        own_slots[index] = slot
+        # What is written when they are reported.
+        prefetch(slots.place, slot)
     for index in range(n_crossings):
         crossings.reached[index] = max(slots.tau[own_slots[index]], 1)
     for index in range(n_crossings):

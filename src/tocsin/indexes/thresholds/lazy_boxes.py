@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.shared.orders import order_of
 from tocsin.indexes.thresholds.lazy_boxes_columns import BoxColumns, LookRoom
 from tocsin.indexes.thresholds.lazy_boxes_kernels import (
     GRID,
@@ -400,20 +401,14 @@ def _ordered(values: Floats) -> tuple[np.ndarray, Floats]:
 
 
 def _order_by_place(values: Floats) -> np.ndarray:
-    """The order of the values, unless some lie next to each other or beyond all measure.
+    """The order of the values, unless some lie next to each other or beyond all measure. Cost: linear.
 
-    Numbers are sorted several times as fast as their places, so each brings its own place along, behind
-    where it is on the line.
+    Whole numbers are sorted several times as fast, so each value is taken for where it is on the line.
     """
     floor, half_length = float(values.min()) / 2, float(values.max()) / 2 - float(values.min()) / 2
-    n_bits = len(values).bit_length()
+    n_bits = 62 - len(values).bit_length()
     with np.errstate(over="ignore"):
-        per_unit = np.float64(1 << (62 - n_bits)) / half_length if half_length > 0 else np.inf
+        per_unit = np.float64(1 << n_bits) / half_length if half_length > 0 else np.inf
     if not (np.isfinite(per_unit) and np.isfinite(half_length)):
         return np.arange(len(values))
-    keys = ((values / 2 - floor) * per_unit).astype(np.int64)
-    keys <<= n_bits
-    keys += np.arange(len(values))
-    keys.sort()
-    keys &= (1 << n_bits) - 1
-    return keys
+    return order_of(((values / 2 - floor) * per_unit).astype(np.uint64), n_bits + 1)

@@ -11,7 +11,7 @@ from tocsin.indexes.shared.orders_kernels import DIGIT_BITS, DIGITS, Words, sort
 def order_of(keys: Words, n_bits: int) -> Ints:
     """The places of the keys in ascending order, equals as they come; keys have at most `n_bits` bits.
 
-    Cost: linear, for every eleven bits. Each key brings its own place along; where both do not go into one
+    Cost: linear, for every twelve bits. Each key brings its own place along; where both do not go into one
     word, they are compared.
     """
     count = len(keys)

@@ -12,7 +12,7 @@ from tocsin.indexes.contract import Longs
 from tocsin.indexes.shared.jit import lean_kernel
 
 #: Bits of a digit, and how many digits there are.
-DIGIT_BITS = 11
+DIGIT_BITS = 12
 DIGITS = 1 << DIGIT_BITS
 
 Words = NDArray[np.uint64]

@@ -6,7 +6,6 @@ by name: all at once take some minutes.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import time
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.instrument.arguments import numbered
 from benchmarks.instrument.memory import footprint
 from tocsin.indexes.contract import ChangeSet, Ints
 from tocsin.indexes.matching import (
@@ -346,17 +346,10 @@ def _shown(rival: str, top: int | None) -> str:
     return f"{rival}, all" if top is None else f"{rival}, best {top}"
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.matching", description=__doc__)
-    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="workloads to take")
-    parser.add_argument("--rival", action="append", choices=RIVALS, help="a rival to take; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--list", action="store_true", help="number the workloads and stop")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    options = _arguments()
+    parser = numbered("matching", __doc__)
+    parser.add_argument("--rival", action="append", choices=RIVALS, help="a rival to take; may be repeated")
+    options = parser.parse_args()
     if options.list:
         print("\n".join(f"{number}: {name}" for number, name in enumerate(_plan(options.quick))))
     else:

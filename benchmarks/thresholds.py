@@ -6,7 +6,6 @@ and `python -m benchmarks.thresholds 0 3` takes some.
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.instrument.arguments import numbered
 from benchmarks.threshold_parts.measuring import STRETCH_LENGTH, Entry, Measure, measure, warm_up
 from benchmarks.threshold_parts.playing import Make
 from benchmarks.threshold_parts.plots import plot_growth
@@ -163,16 +163,8 @@ def _own(measures: list[Measure], entry: Entry) -> float:
     return (alike or own or measures)[0].median_us
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.thresholds", description=__doc__)
-    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="workloads to take")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--list", action="store_true", help="number the workloads and stop")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    options = _arguments()
+    options = numbered("thresholds", __doc__).parse_args()
     if options.list:
         for number, (work, _) in enumerate(_plan(options.quick)):
             print(f"{number}: {work.name}, {work.n_first or int((work.start <= 0).sum()):,} queries")

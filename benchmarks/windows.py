@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.instrument.arguments import numbered
 from benchmarks.window_parts.measuring import Entry, Measure, measure, warm_up
 from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
 from tocsin.indexes.contract import RowIndex
@@ -139,14 +139,6 @@ def _only(cycles: int, *rivals: str) -> list[Entry]:
     return [Entry(rival, RIVALS[rival], cycles, rival in (OWN, SMA)) for rival in rivals]
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.windows", description=__doc__)
-    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="workloads to take")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--list", action="store_true", help="number the workloads and stop")
-    return parser.parse_args()
-
-
 def _table(measures: list[Measure], before: int) -> Table:
     own = measures[0].median_ms
     table = Table(title=f"{measures[0].workload.name}, {before} cycles before")
@@ -176,7 +168,7 @@ def _table(measures: list[Measure], before: int) -> Table:
 
 
 if __name__ == "__main__":
-    options = _arguments()
+    options = numbered("windows", __doc__).parse_args()
     if options.list:
         for number, one in enumerate(_plan(options.quick)):
             print(f"{number}: {one.workload.name}, {one.before} cycles before {one.note}".rstrip())

@@ -1,4 +1,4 @@
-"""Floors: what a ratio must not fall below, and what was asked of it."""
+"""Floors: what a ratio must not fall below, and where it should be."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from benchmarks.instrument.records import Record
 
 FILE = Path(__file__).resolve().parents[1] / "floors.toml"
-#: A rival that takes more than so many times what its issue gives proves nothing.
+#: A rival that takes more than so many times what a well-built one takes proves nothing.
 TOO_SLOW = 1.5
 
 MET = "met"
-SHORT = "short of what was asked"
+SHORT = "short of the goal"
 BELOW = "below its floor"
 MISSING = "not measured"
 
@@ -27,16 +27,17 @@ class Floor:
     A limit is a figure of the subject's own, as it stands: a slower machine has a lower floor to it than 1.
     """
 
-    issue: int
+    #: heading of the report that it stands under
+    part: str
     program: str
     case: str
     subject: str
-    #: at least this many times the rival; the floor is at most what was asked
+    #: at least this many times the rival; the floor is at most the goal
     floor: float
-    asked: float | None = None
+    goal: float | None = None
     rival: str | None = None
     rival_case: str | None = None
-    #: what the issue says the rival takes
+    #: what a well-built rival takes on the reference machine
     rival_figure: float | None = None
     #: instead of a rival: what the subject may take at most, or must do at least if it is a rate
     limit: float | None = None
@@ -61,10 +62,15 @@ class Verdict:
     ratio: float | None = None
     #: the ratio if the subject had its worst repeat and the rival its best
     worst: float | None = None
-    #: False if the rival is too slow to prove anything
-    counts: bool = True
+    #: how many times as fast as its figure the rival is, the machine's speed allowed for
+    pace: float | None = None
     own: Record | None = None
     rival: Record | None = None
+
+    @property
+    def counts(self) -> bool:
+        """False if the rival is too slow to prove anything."""
+        return self.pace is None or self.pace >= 1 / TOO_SLOW
 
     @property
     def is_broken(self) -> bool:
@@ -72,7 +78,7 @@ class Verdict:
 
 
 def read_floors(path: Path = FILE) -> tuple[float, list[Floor]]:
-    """The NumPy scan that the issues give beside their figures, in ms, and all floors."""
+    """The NumPy scan of the reference machine, in ms, and all floors."""
     given = tomllib.loads(path.read_text())
     return float(given["reference_scan_ms"]), [Floor(**entry) for entry in given["floor"]]
 
@@ -86,17 +92,13 @@ def judge(floors: Iterable[Floor], records: Iterable[Record], reference_scan_ms:
     return [_judge(floor, known, reference_scan_ms) for floor in floors]
 
 
-def counts(rival: Record, figure: float | None, reference_scan_ms: float) -> bool:
-    """Whether a rival is fast enough to prove something, on a machine as fast as its NumPy scan says.
+def pace(rival: Record, figure: float, reference_scan_ms: float) -> float:
+    """How many times as fast as its figure a rival is, on a machine as fast as its NumPy scan says.
 
     A run without that scan is held to the figure as it stands.
     """
-    if figure is None:
-        return True
     slowness = (rival.reference_ms or reference_scan_ms) / reference_scan_ms
-    if rival.is_rate:
-        return rival.median >= figure / slowness / TOO_SLOW
-    return rival.median <= figure * slowness * TOO_SLOW
+    return slowness * (rival.median / figure if rival.is_rate else figure / rival.median)
 
 
 def _judge(floor: Floor, known: list[Record], reference_scan_ms: float) -> Verdict:
@@ -110,9 +112,10 @@ def _judge(floor: Floor, known: list[Record], reference_scan_ms: float) -> Verdi
         best_rival = rival.spread[1] if rival.is_rate else rival.spread[0]
         worst_own = own.spread[0] if own.is_rate else own.spread[1]
         worst = worst_own / best_rival if own.is_rate else best_rival / worst_own
-    does_count = rival is None or counts(rival, floor.rival_figure, reference_scan_ms)
-    state = BELOW if ratio < floor.floor else SHORT if floor.asked and ratio < floor.asked else MET
-    return Verdict(floor, state, ratio, worst, does_count, own, rival)
+    figure = floor.rival_figure
+    paced = None if rival is None or figure is None else pace(rival, figure, reference_scan_ms)
+    state = BELOW if ratio < floor.floor else SHORT if floor.goal and ratio < floor.goal else MET
+    return Verdict(floor, state, ratio, worst, paced, own, rival)
 
 
 def _newest_pair(floor: Floor, known: list[Record]) -> tuple[Record | None, Record | None]:

@@ -138,7 +138,7 @@ def _print_changes(console: Console, found: list[Change]) -> None:
 def _print_verdicts(console: Console, verdicts: list[Verdict], *, is_all: bool = False) -> bool:
     """All floors that were measured; what is below its floor in red. Whether there is none."""
     table = Table(title="floors", title_justify="left")
-    for heading in ("issue", "ratio", "found", "floor", "asked", ""):
+    for heading in ("part", "ratio", "found", "floor", "goal", ""):
         table.add_column(heading)
     for verdict in verdicts:
         if verdict.state == MISSING and not is_all:
@@ -146,11 +146,11 @@ def _print_verdicts(console: Console, verdicts: list[Verdict], *, is_all: bool =
         floor, style = verdict.floor, "red" if verdict.is_broken else None
         told = verdict.state if verdict.counts else f"{verdict.state}; the rival does not count"
         table.add_row(
-            str(floor.issue),
+            floor.part,
             f"{floor.program}: {floor.name}",
             number(verdict.ratio),
             number(floor.floor),
-            number(floor.asked),
+            number(floor.goal),
             told,
             style=style,
         )

@@ -1,4 +1,4 @@
-"""The other sections: headline, what was asked, statements, systems, and how it was measured."""
+"""The other sections: headline, goals, statements, systems, and how it was measured."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from typing import NamedTuple
 from benchmarks.instrument.floors import BELOW, MET, MISSING, SHORT, Verdict
 from benchmarks.instrument.records import Record
 from benchmarks.instrument.words import number, spread, table
-
-ISSUES = {
-    3: "The pipeline on Spark",
-    4: "Thresholds",
-    5: "Ranges",
-    6: "Windows",
-    7: "Matching",
-    8: "The network",
-    9: "The gateway",
-    10: "Rivals a user would take",
-}
 
 
 class Highlight(NamedTuple):
@@ -82,13 +71,13 @@ HIGHLIGHTS = (
 
 
 def headline(verdicts: Sequence[Verdict], records: Sequence[Record]) -> str:
-    """The first table, and how much of what was asked is there."""
+    """The first table, and how many goals are reached."""
     rows = [row for each in HIGHLIGHTS if (row := _highlight_row(each, records))]
-    measured = [each for each in verdicts if each.state != MISSING and each.floor.asked is not None]
+    measured = [each for each in verdicts if each.state != MISSING and each.floor.goal is not None]
     met = sum(verdict.state == MET and verdict.counts for verdict in measured)
     vain = sum(verdict.state == MET and not verdict.counts for verdict in measured)
     short = sum(verdict.state in (SHORT, BELOW) for verdict in measured)
-    text = f"Of {len(measured)} ratios and limits asked for, {met} are reached, {short} are not"
+    text = f"Of {len(measured)} goals, {met} are reached, {short} are not"
     text += f", and {vain} stand against a rival that is too slow to count." if vain else "."
     shown = table(("", "on", "Tocsin", "how many times as fast as"), rows, left=4) + "\n\n" if rows else ""
     return f"{shown}{text}\n"
@@ -116,15 +105,13 @@ def _plainly(subject: str) -> str:
     return subject.removesuffix(f", {TOGETHER}").removesuffix(", sampled")
 
 
-def asked_section(verdicts: Sequence[Verdict]) -> str:
-    """One table an issue: what was asked, what is found, and whether the rival counts."""
+def goals_section(verdicts: Sequence[Verdict]) -> str:
+    """One table a part: the goal, what is found, and whether the rival counts."""
     parts = []
-    for issue, name in ISSUES.items():
-        mine = [verdict for verdict in verdicts if verdict.floor.issue == issue]
-        if mine:
-            rows = [_verdict_row(verdict) for verdict in mine]
-            headings = ("what, on what", "beside", "found", "asked", "floor", "")
-            parts.append(f"**{name}**\n\n{table(headings, rows, left=2)}\n")
+    for name in dict.fromkeys(verdict.floor.part for verdict in verdicts):
+        rows = [_verdict_row(verdict) for verdict in verdicts if verdict.floor.part == name]
+        headings = ("what, on what", "beside", "rival's pace", "found", "goal", "floor", "")
+        parts.append(f"**{name}**\n\n{table(headings, rows, left=2)}\n")
     return "\n".join(parts)
 
 
@@ -242,15 +229,15 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         beside = f"limit {number(floor.limit)}"
         found = "" if figure is None else number(figure)
         is_rate = verdict.own is not None and verdict.own.is_rate and floor.measure == "median"
-        asked = number(floor.limit)
+        goal = number(floor.limit)
         least = number(floor.limit * floor.floor if is_rate else floor.limit / floor.floor)
     else:
         beside = f"{floor.rival}" if floor.rival_case is None else f"{floor.rival}, {floor.rival_case}"
-        found, asked, least = number(verdict.ratio), number(floor.asked), number(floor.floor)
+        found, goal, least = number(verdict.ratio), number(floor.goal), number(floor.floor)
     state = verdict.state if verdict.counts else f"{verdict.state}, but the rival does not count"
     what = floor.measure.replace("_", " ").replace(" s", ", s") if floor.measure != "median" else ""
     name = f"{floor.subject}: {floor.case}" + (f", {what}" if what else "")
-    return name, beside, found, asked, least, state
+    return name, beside, number(verdict.pace), found, goal, least, state
 
 
 def _measured(verdict: Verdict) -> float | None:

@@ -11,7 +11,7 @@ from benchmarks.report.choosing import choices_section
 from benchmarks.report.growing import growth_section
 from benchmarks.report.papers import papers_section
 from benchmarks.report.sections import (
-    asked_section,
+    goals_section,
     headline,
     measured_section,
     statements_section,
@@ -37,11 +37,13 @@ RULES = """
   some of it uses both cores, and one is a server.
 - "Scan" in the table below is what NumPy took in the same run to hold a value against a million ranges,
   "three ranges" what it took to scan 100,000 subscriptions of three ranges for an event: the speed of the
-  machine in that hour. The issues' machine took 0.25 ms for the latter.
-- A rival that we wrote *counts* only if it takes at most 1.5 times what its issue gives for it, scaled by
-  the three ranges of its run over those 0.25 ms; where a run has none, as the figure stands.
-- A floor is what a ratio must not fall below: `python -m benchmarks` prints it in red and fails. Where what
-  was asked is not reached, the floor is the level of the day it was set.
+  machine in that hour. The reference machine, for which the goals are, took 0.25 ms for the latter.
+- A rival that we wrote *counts* only if it takes at most 1.5 times what a well-built one takes on the
+  reference machine, scaled by the three ranges of its run over those 0.25 ms; where a run has none, as the
+  figure stands. Its *pace* is how many times as fast as that it is: above 1, the goal was set beside a
+  slower one.
+- A floor is what a ratio must not fall below: `python -m benchmarks` prints it in red and fails. Where a
+  goal is not reached, the floor is the level of the day it was set.
 - Both sides of a ratio are of one run; the newest run that has both is taken, a whole one rather than a quick
   one.
 - Results are JSON lines in `benchmarks/results/`, compared with the last commit's after each run.
@@ -60,7 +62,7 @@ def compose(latest: list[Record], everything: list[Record]) -> str:
         by_program.setdefault(record.program, []).append(record)
     verdicts = judge_all(everything)
     sections = {
-        "What was asked, and what is reached": asked_section(verdicts),
+        "Goals, and what is reached": goals_section(verdicts),
         "What one would take instead": choices_section(by_program.get("choices", [])),
         "How it grows": growth_section(by_program.get("growth", [])),
         "Statement by statement": statements_section(by_program.get("engine", [])),

@@ -13,7 +13,7 @@ from benchmarks.instrument.floors import (
     MISSING,
     SHORT,
     Floor,
-    counts,
+    Verdict,
     judge,
     read_floors,
 )
@@ -21,15 +21,15 @@ from benchmarks.instrument.records import Record
 
 from tests.benchmarks.samples import LATER, record
 
-ASKED = Floor(4, "sample", "a case", "engine", floor=5.0, asked=10.0, rival="rival")
+GOAL = Floor("Sample", "sample", "a case", "engine", floor=5.0, goal=10.0, rival="rival")
 
 
 def floor(**more: Any) -> Floor:
-    return replace(ASKED, **more)
+    return replace(GOAL, **more)
 
 
-def state(asked: Floor, *records: Record) -> str:
-    return judge([asked], records, 0.25)[0].state
+def state(floor: Floor, *records: Record) -> str:
+    return judge([floor], records, 0.25)[0].state
 
 
 @pytest.mark.parametrize(("rival", "expected"), [(100.0, MET), (70.0, SHORT), (40.0, BELOW)])
@@ -49,8 +49,8 @@ def test_both_sides_are_of_one_run() -> None:
 
 
 def test_a_rival_on_another_case() -> None:
-    asked = floor(subject="engine", rival="engine", rival_case="all", floor=2.0, asked=2.5)
-    assert state(asked, record("engine", 10.0), record("engine", 30.0, case="all")) == MET
+    best = floor(subject="engine", rival="engine", rival_case="all", floor=2.0, goal=2.5)
+    assert state(best, record("engine", 10.0), record("engine", 30.0, case="all")) == MET
 
 
 def test_the_worst_is_the_worst_repeat_against_the_best() -> None:
@@ -68,37 +68,50 @@ def test_the_worst_is_the_worst_repeat_against_the_best() -> None:
 def test_a_slow_rival_does_not_count_unless_the_machine_was_slow(
     taken: float, reference_ms: float | None, expected: bool
 ) -> None:
-    assert counts(record("rival", taken, reference_ms=reference_ms), 10.0, 0.25) is expected
+    assert verdict_of(record("rival", taken, reference_ms=reference_ms)).counts is expected
 
 
 def test_a_rate_counts_from_below() -> None:
-    assert counts(record("rival", 700.0, unit="events/s"), 1000.0, 0.25)
-    assert not counts(record("rival", 600.0, unit="events/s"), 1000.0, 0.25)
+    assert verdict_of(record("rival", 7.0, unit="events/s")).counts
+    assert not verdict_of(record("rival", 6.0, unit="events/s")).counts
+
+
+def test_the_pace_of_a_rival_is_beside_its_figure() -> None:
+    assert verdict_of(record("rival", 4.0)).pace == 2.5
+    assert verdict_of(record("rival", 4.0, reference_ms=0.125)).pace == 1.25
+    assert verdict_of(record("rival", 4.0, unit="events/s")).pace == 0.4
+    assert judge([floor()], [record("engine", 1.0), record("rival", 4.0)], 0.25)[0].pace is None
+
+
+def verdict_of(rival: Record) -> Verdict:
+    """Of a rival that takes 10, or does 10 a second, if it is well built."""
+    own = replace(rival, subject="engine")
+    return judge([floor(rival_figure=10.0)], [own, rival], 0.25)[0]
 
 
 def test_limits_stand_in_place_of_a_rival() -> None:
-    cost = floor(rival=None, limit=0.5, floor=0.5, asked=1.0)
+    cost = floor(rival=None, limit=0.5, floor=0.5, goal=1.0)
     assert state(cost, record("engine", 0.4)) == MET
     assert state(cost, record("engine", 0.6)) == SHORT
     assert state(cost, record("engine", 2.0)) == BELOW
-    rate = floor(rival=None, limit=100.0, floor=0.5, asked=1.0)
+    rate = floor(rival=None, limit=100.0, floor=0.5, goal=1.0)
     assert state(rate, record("engine", 120.0, unit="events/s")) == MET
-    held = floor(rival=None, limit=150.0, floor=1.0, asked=1.0, measure="bytes_each")
+    held = floor(rival=None, limit=150.0, floor=1.0, goal=1.0, measure="bytes_each")
     assert state(held, record("engine", 1.0, bytes_each=38.0)) == MET
     assert state(held, record("engine", 1.0, bytes_each=151.0)) == BELOW
 
 
-def test_the_floors_of_the_project_can_be_read_and_are_no_more_than_was_asked() -> None:
+def test_the_floors_of_the_project_can_be_read_and_are_no_more_than_their_goals() -> None:
     reference, floors = read_floors()
     assert reference > 0
     assert len(floors) > 30
     for each in floors:
-        assert each.asked is None or each.floor <= each.asked, each.name
+        assert each.goal is None or each.floor <= each.goal, each.name
         assert (each.rival is None) != (each.limit is None), each.name
 
 
 def test_a_misspelt_field_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "floors.toml"
-    path.write_text('reference_scan_ms = 0.25\n[[floor]]\nissue = 4\nprogramm = "x"\n')
+    path.write_text('reference_scan_ms = 0.25\n[[floor]]\npart = "Sample"\nprogramm = "x"\n')
     with pytest.raises(TypeError, match="programm"):
         read_floors(path)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.instrument.floors import Floor, judge
 from benchmarks.report import choosing, growing, style
 from benchmarks.report.papers import NETWORK, PAGES, ROWS, TITLES, ours, page_rows
-from benchmarks.report.sections import asked_section, headline, measured_section, statements_section
+from benchmarks.report.sections import goals_section, headline, measured_section, statements_section
 from matplotlib.figure import Figure
 
 from tests.benchmarks.samples import LATER, growth, record
@@ -80,14 +80,16 @@ def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:
     assert b"<text" in first
 
 
-def test_what_was_asked_is_told_with_what_is_short() -> None:
-    asked = Floor(4, "sample", "a case", "engine", floor=5.0, asked=10.0, rival="rival", rival_figure=60.0)
-    limit = Floor(4, "sample", "a case", "engine", floor=1.0, asked=1.0, limit=20.0)
+def test_a_goal_is_told_with_what_is_short() -> None:
+    asked = Floor(
+        "Sample", "sample", "a case", "engine", floor=5.0, goal=10.0, rival="rival", rival_figure=60.0
+    )
+    limit = Floor("Sample", "sample", "a case", "engine", floor=1.0, goal=1.0, limit=20.0)
     verdicts = judge([asked, limit], [record("engine", 10.0), record("rival", 70.0)], 0.25)
-    text = asked_section(verdicts)
-    assert "| engine: a case | rival | 7 | 10 | 5 | short of what was asked |" in text
-    assert "| engine: a case | limit 20 | 10 | 20 | 20 | met |" in text
-    assert headline(verdicts, []).startswith("Of 2 ratios and limits asked for, 1 are reached, 1 are not.")
+    text = goals_section(verdicts)
+    assert "| engine: a case | rival | 0.857 | 7 | 10 | 5 | short of the goal |" in text
+    assert "| engine: a case | limit 20 |  | 10 | 20 | 20 | met |" in text
+    assert headline(verdicts, []).startswith("Of 2 goals, 1 are reached, 1 are not.")
 
 
 def test_the_first_table_has_the_largest_case_and_rivals_of_its_run() -> None:
@@ -103,9 +105,11 @@ def test_the_first_table_has_the_largest_case_and_rivals_of_its_run() -> None:
 
 
 def test_a_rival_that_does_not_count_is_no_success() -> None:
-    asked = Floor(4, "sample", "a case", "engine", floor=5.0, asked=5.0, rival="rival", rival_figure=10.0)
+    asked = Floor(
+        "Sample", "sample", "a case", "engine", floor=5.0, goal=5.0, rival="rival", rival_figure=10.0
+    )
     verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.25)
-    assert "met, but the rival does not count" in asked_section(verdicts)
+    assert "met, but the rival does not count" in goals_section(verdicts)
     assert "0 are reached, 0 are not, and 1 stand against a rival that is too slow to count" in headline(
         verdicts, []
     )

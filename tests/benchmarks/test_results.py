@@ -107,7 +107,7 @@ def test_a_quick_run_does_not_stand_in_for_a_whole_one() -> None:
     quick = replace(whole, figures=(9.0,), machine={"when": LATER, "quick": True})
     assert newest([whole, quick])[whole.key] is whole
     assert newest([quick])[quick.key] is quick
-    verdict = judge([Floor(4, "sample", "a case", "a", floor=1.0, limit=5.0)], [whole, quick], 0.25)[0]
+    verdict = judge([Floor("Sample", "sample", "a case", "a", floor=1.0, limit=5.0)], [whole, quick], 0.25)[0]
     assert verdict.own is whole
     assert not changes([quick], [whole])
 

@@ -97,7 +97,7 @@ def test_unknown_column(
         ("stocks", {"symbol": 7, "risk": 1.0}, ["'symbol'"]),
         ("stocks", {"symbol": "B", "risk": True}, ["'risk'"]),
         ("stocks", {"symbol": "B", "size": 1.5}, ["'size'", "row 1", "1.5", "bigint"]),
-        ("stocks", {"symbol": "B", "size": 2**63}, ["'size'"]),
+        ("stocks", {"symbol": "B", "size": 2**63}, ["'size'", "row 1", "does not fit 64 bits"]),
         ("trades", {"fee": "free"}, ["'fee'", "'free'", "decimal(6,2)"]),
         ("trades", {"fee": 123456.0}, ["'fee'"]),
         ("trades", {"at": "yesterday"}, ["'at'", "'yesterday'", "timestamp"]),

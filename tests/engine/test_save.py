@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -158,3 +161,13 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
         tocsin.Engine.load(tmp_path / "nothing-here")
     with pytest.raises(tocsin.StateError):
         tocsin.Engine.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda engine: pickle.loads(pickle.dumps(engine))]
+)
+def test_a_copy_goes_on_by_itself(copied: Callable[[tocsin.Engine], tocsin.Engine]) -> None:
+    engine = full_engine()
+    other = copied(engine)
+    assert go_on(other) == go_on(engine)
+    assert go_on(copied(engine)) == go_on(engine)

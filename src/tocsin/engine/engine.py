@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, cast
 
@@ -342,6 +343,14 @@ class Engine:
         engine = cls()
         engine._restore(manifest, arrays)
         return engine
+
+    def __reduce__(self) -> tuple[Callable[..., Engine], tuple[dict[str, Any], Arrays]]:
+        """Copies and pickles, as `save` and `load` make them: indexes hold addresses of their own arrays."""
+        return type(self).from_state, self.state()
+
+    def __copy__(self) -> Engine:
+        """There is no shallow copy: two engines cannot share arrays."""
+        return copy.deepcopy(self)
 
     def declare(self, declaration: Declaration) -> None:
         """Take in a source that is described by a value, as in a job file."""

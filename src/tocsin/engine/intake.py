@@ -185,8 +185,12 @@ def _array(values: Any, name: str, source: str) -> pa.Array:
     ) as failure:
         listed = list(values)
         row = _first_failure(listed, pa.array)
-        is_text = isinstance(failure, UnicodeError)
-        why = "is not valid text" if is_text else "does not go with the values before it"
+        if isinstance(failure, UnicodeError):
+            why = "is not valid text"
+        elif isinstance(listed[row], int) and not -(2**63) <= listed[row] < 2**63:
+            why = "does not fit 64 bits"
+        else:
+            why = "does not go with the values before it"
         raise RowError(f"{source!r}, column {name!r}, row {row}: {listed[row]!r} {why}") from failure
 
 

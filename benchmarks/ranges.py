@@ -42,6 +42,7 @@ AT_A_MILLION = 150_000
 
 
 #: What can be run by itself, in this order: `python -m benchmarks.ranges tables speeds`.
+REPEATS = 5
 PARTS = ("tables", "speeds", "publish", "boxes", "batch")
 
 
@@ -65,8 +66,9 @@ def main(quick: bool, parts: Iterable[str] = PARTS, only_k: int = 0) -> None:
 
 def _measure(part: str, quick: bool, only_k: int, console: Console) -> list[dict[str, object]]:
     """Measure one part, print it, and answer its lines of the results."""
-    seeds, subscriptions, repeats = (1, SUBSCRIPTIONS // 4, 2) if quick else (10, SUBSCRIPTIONS, 5)
-    events = EVENTS // 5 if quick else EVENTS
+    seeds, subscriptions, events = (
+        (1, SUBSCRIPTIONS // 4, EVENTS // 10) if quick else (10, SUBSCRIPTIONS, EVENTS)
+    )
     if part == "tables":
         checks = checks_of([count_seed(seed, subscriptions) for seed in range(seeds)], subscriptions)
         console.print(_check_table(checks))
@@ -76,11 +78,11 @@ def _measure(part: str, quick: bool, only_k: int, console: Console) -> list[dict
         if not quick:
             sizes += [(k, 1_000_000, EVENTS, 0) for k in (1, 10)]
         chosen = [size for size in sizes if only_k in (0, size[0])]
-        speeds = [speed for size in chosen for speed in measure_speeds(*size, repeats)]
+        speeds = [speed for size in chosen for speed in measure_speeds(*size, REPEATS)]
         console.print(_speed_table(speeds))
         return [speed.record() for speed in speeds]
     if part == "publish":
-        published = measure_publish(subscriptions // 2, repeats)
+        published = measure_publish(subscriptions // 2, REPEATS)
         console.print(_publish_table(published))
         return [result.record() for result in published]
     if part == "boxes":

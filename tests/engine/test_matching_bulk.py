@@ -180,13 +180,13 @@ def test_explain_says_why_an_event_matches() -> None:
     engine = engine_with(*STATEMENTS)
     said = engine.explain("s1", {"b": (0, 4), "city": "Oslo", "_weights": {"b": 2.0}})
     assert "match, score 1.25" in said
-    assert "1: b from 1.0 to inf: holds, the event has from 0.0 to 4.0; weight 0.5 × 2.0 of the event" in said
+    assert "1: b at least 1.0: holds, the event has from 0.0 to 4.0; weight 0.5 × 2.0 of the event" in said
     assert "2: city none of ['Rome']: holds, the event has 'Oslo'; weight 0.25" in said
     said = engine.explain("s2", {"city": "Romeo"})
     assert "no match, 0 of 2 predicates hold" in said
     assert "city one of ['Rome']: fails, the event has 'Romeo'" in said
-    assert "member from 1.0 to 1.0: fails, the event has none" in said
-    assert "member from 1.0 to 1.0: holds, the event has True" in engine.explain("s2", {"member": True})
+    assert "member = True: fails, the event has none" in said
+    assert "member = True: holds, the event has True" in engine.explain("s2", {"member": True})
     assert engine.counts("visitors")["rows"] == 0
     engine.create_stream("trades", columns={"price": "double", "shares": "bigint"})
     engine.subscribe("SELECT price FROM trades WHERE price > 5", id="typed")
@@ -227,3 +227,18 @@ def test_a_growing_stream_changes_its_index(tmp_path: Path) -> None:
         engine.save(tmp_path / "engine")
         engine = tocsin.Engine.load(tmp_path / "engine")
     assert "up to" in engine.explain(f"q{count - 1}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("a = 5", "a = 5.0"),
+        ("a BETWEEN 1 AND 2", "a from 1.0 to 2.0"),
+        ("a <= 3", "a at most 3.0"),
+        ("member = FALSE", "member = False"),
+        ("a <> 4", "a none of [4.0]"),
+    ],
+)
+def test_explain_names_a_predicate_as_one_would_say_it(condition: str, words: str) -> None:
+    engine = engine_with(f"SELECT * FROM visitors WHERE {condition}")
+    assert f"1: {words}: fails" in engine.explain("s0", {})

@@ -7,12 +7,13 @@ bounds alone do not decide points at a test, and a test at a run of operands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from tocsin.indexes.contract import Arrays, Bytes, Ints, Longs
-from tocsin.indexes.matching.common_kernels import KINDS, OPERAND, PREDICATE, RANGE, TEST, Records
+from tocsin.indexes.matching.common_kernels import BOOLEAN, KINDS, OPERAND, PREDICATE, RANGE, TEST, Records
 from tocsin.indexes.matching.predicates import TEST_NAMES, PredicateColumns, encode_predicates
 from tocsin.indexes.shared.names_kernels import copy_texts
 
@@ -137,7 +138,7 @@ class Conjunctions(NamedTuple):
         start = int(self.counts[:row].sum())
         shown = []
         for low, high, weight, key, test in self.predicates[start : start + self.counts[row]].tolist():
-            words = f"from {low} to {high}"
+            words = _range_words(low, high, key)
             if test >= 0:
                 kind, first, count = self.tests[test].tolist()
                 words = (
@@ -149,6 +150,17 @@ class Conjunctions(NamedTuple):
     def _operand(self, place: int) -> str | float:
         value, start, length = self.operands[place].tolist()
         return self.heap[start : start + length].tobytes().decode() if length else float(value)
+
+
+def _range_words(low: float, high: float, key: int) -> str:
+    """What a range asks for, as one would say it."""
+    if (key - 1) % KINDS + 1 == BOOLEAN:
+        return f"= {bool(low)}"
+    if low == high:
+        return f"= {low}"
+    if high == inf:
+        return "any number" if low == -inf else f"at least {low}"
+    return f"at most {high}" if low == -inf else f"from {low} to {high}"
 
 
 def conjunctions_of(given: Sequence[PredicateColumns] | Conjunctions, count: int) -> Conjunctions:

@@ -32,6 +32,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
 )
 from tocsin.indexes.matching.access_report_kernels import Desk, place_rows
 from tocsin.indexes.matching.access_visit_kernels import cut_chunks, find_visits, order_visits
+from tocsin.indexes.matching.cells import met_cells
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     N_ROWS,
@@ -57,8 +58,6 @@ HEAD = 16
 HEAD_BITS = (1 << HEAD) - 1
 #: Of so few best, most are found in the heads of blocks.
 FEW_BEST = 16
-#: Words of cells that are compared together.
-WORDS = 4
 
 
 @lean_kernel
@@ -133,27 +132,13 @@ def sift_visits(
                 met[spot, group] = nothing
             if looked % np.uint64(GROUP) != nothing:
                 met[spot, looked // np.uint64(GROUP)] &= ~((one << (looked % np.uint64(GROUP))) - one)
-        # First the cells of the block, a few words of them at a time.
+        # First the cells of the block, a word of them after the other.
         while word < last and some != nothing:
-            second, third = (
-                min(np.uint32(word + 1), np.uint32(last - 1)),
-                min(np.uint32(word + 2), np.uint32(last - 1)),
-            )
-            fourth = min(np.uint32(word + 3), np.uint32(last - 1))
-            value, value2 = cells_of(columns, word, laid), cells_of(columns, second, laid)
-            value3, value4 = cells_of(columns, third, laid), cells_of(columns, fourth, laid)
-            some = nothing
+            value, some = cells_of(columns, word, laid), nothing
             for group in range(n_groups):
-                left = nothing
-                for bit in range(np.uint64(GROUP)):
-                    place = np.uint64(GROUP) * group + bit
-                    guards = (value - cells[word, place]) & (value2 - cells[second, place])
-                    guards &= (value3 - cells[third, place]) & (value4 - cells[fourth, place])
-                    is_met = guards & np.uint64(CELL_GUARDS) == np.uint64(CELL_GUARDS)
-                    left |= np.uint64(is_met) << bit
-                met[spot, group] &= left
+                met[spot, group] &= met_cells(cells, word, np.uint64(GROUP) * group, value)
                 some |= met[spot, group]
-            word = np.uint32(word + WORDS)
+            word = np.uint32(word + 1)
         if is_sieved[block] and some != nothing and not is_short:
             absent = absences[event]
             for group in range(n_groups):

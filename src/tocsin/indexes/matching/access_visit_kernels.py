@@ -34,7 +34,7 @@ from tocsin.indexes.shared.names_kernels import Whole
 #: Scores are rounded in another order than their bounds: this much more is always enough.
 ROUNDING = 1.0 + 1e-9
 #: Visits of a chunk: what is found on them should stay in the cache until it is sorted.
-CHUNK = 1 << 11
+CHUNK = 1 << 12
 
 
 @lean_kernel

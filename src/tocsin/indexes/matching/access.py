@@ -31,6 +31,8 @@ from tocsin.indexes.shared.direct import compiled, unwarned
 
 #: Conjunctions that are scanned rather than indexed, at most.
 TAIL = 1 << 9
+#: Lone ranges that are worth a part of their own.
+LONE = 1 << 9
 #: A part is merged with new conjunctions if it has at most this many times as many.
 GROWTH = 2
 #: Heap places, for the best matches of events that are looked at together.
@@ -46,13 +48,14 @@ IN_TAIL = 0
 class AccessIndex:
     """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
-    def __init__(self, capacity: int = 16, tail: int = TAIL, score: str = "sum") -> None:
+    def __init__(self, capacity: int = 16, tail: int = TAIL, score: str = "sum", lone: int = LONE) -> None:
         """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
         self._capacity = capacity
         self._score = score
         self._kind = SCORES[score]
         self._tail_limit = tail
-        #: parts, each at least GROWTH times the next when it was built
+        self._lone = lone
+        #: parts, larger ones first: the largest that is built at a time is at least GROWTH times all after it
         self._parts: list[Part | LoneRanges] = []
         self._tail = MatchScan(capacity, score)
         self._tail_slots = Slots()
@@ -182,7 +185,7 @@ class AccessIndex:
         self._build(np.concatenate([one for one, _ in merged]), joined([held for _, held in merged]))
 
     def _build(self, slots: Ints, given: Conjunctions) -> None:
-        for part in build_parts(slots, given, self._kind):
+        for part in build_parts(slots, given, self._kind, self._lone):
             self._parts.append(part)
             mine = part.slots
             self._home[mine] = len(self._parts)

@@ -57,8 +57,6 @@ from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.lone import LoneRanges, is_lone
 from tocsin.indexes.shared.direct import compiled
 
-#: Lone ranges that are worth a part of their own.
-MANY_LONE = 1 << 9
 #: Where visits were listed is kept for the next events if it takes no more than this for each record.
 KEPT_BYTES = 4
 
@@ -272,19 +270,19 @@ class Part:
         return int(self.columns.blocks.cells[word, place]) >> COLUMN_BITS * share & ((1 << COLUMN_BITS) - 1)
 
 
-def build_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part | LoneRanges]:
-    """One part for lone ranges, if there are many, and for others as few as packed predicates have codes for.
+def build_parts(slots: Ints, given: Conjunctions, score: int, many: int) -> list[Part | LoneRanges]:
+    """A part for lone ranges, if they are many, and for others as few as packed predicates have codes for.
 
     The largest comes first. Cost: that of building them.
     """
     lone = is_lone(given)
     n_lone = np.count_nonzero(lone)
-    if n_lone < MANY_LONE:
+    if n_lone < many:
         return [*_blocked_parts(slots, given, score)]
     if n_lone == len(slots):
         return [LoneRanges(slots, given)]
     rows, others = np.flatnonzero(lone), np.flatnonzero(~lone)
-    parts = [
+    parts: list[Part | LoneRanges] = [
         LoneRanges(slots[rows], given.take(rows)),
         *_blocked_parts(slots[others], given.take(others), score),
     ]

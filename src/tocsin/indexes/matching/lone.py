@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Ints, Longs
+from tocsin.indexes.contract import Bools, Floats, Ints, Longs
 from tocsin.indexes.matching.access_report_kernels import Desk
 from tocsin.indexes.matching.attributes import Attributes
 from tocsin.indexes.matching.common_kernels import KINDS, Best, EventColumns, IdOrder, Matches
@@ -85,7 +85,7 @@ class LoneRanges:
         """Assert that all columns agree. For tests."""
         first, begin, starts, listed = self.columns
         assert self.n_alive == np.count_nonzero(self.slots >= 0)
-        assert first[-1] == len(begin) == len(starts) - 1
+        assert first[-1] == len(begin) - 1 == len(starts) - 1
         assert starts[-1] == len(listed)
         for key in range(len(first) - 1):
             mine = np.flatnonzero(self._ranges["key"] == key)
@@ -101,15 +101,17 @@ class LoneRanges:
                 assert np.array_equal(held["weight"], self._ranges["weight"][there])
                 assert np.array_equal(held["slot"][is_alive], self.slots[there][is_alive])
                 assert np.array_equal(~np.isnan(held["low"]), is_alive)
-                self._check_length(there, since)
+                self._check_length(there, since, until)
 
-    def _check_length(self, there: Longs, since: float) -> None:
+    def _check_length(self, there: Longs, since: float, until: float) -> None:
         """A list is not longer than what each value is held by says; its least value alone may have more."""
         low, high = self._ranges["low"][there], self._ranges["high"][there]
-        values = np.unique([since, *low.tolist(), *np.nextafter(high, np.inf).tolist()])
-        least = min(np.count_nonzero((low <= value) & (value <= high)) for value in values.tolist())
-        begun = np.count_nonzero((low <= since) & (since <= high))
-        assert len(there) <= max(SHORT_LIST, SLACK * least, begun)
+        held = [
+            np.count_nonzero((low <= value) & (value <= high))
+            for value in (since, *low.tolist(), *_after(high).tolist())
+            if since <= value < until or value == since
+        ]
+        assert len(there) <= max(SHORT_LIST, SLACK * int(min(held)), int(held[0]))
 
 
 def is_lone(given: Conjunctions) -> Bools:
@@ -119,9 +121,17 @@ def is_lone(given: Conjunctions) -> Bools:
     return lone
 
 
+def _after(values: Floats) -> Floats:
+    """The next double after each."""
+    # After the last one comes infinity, of which NumPy would warn.
+    with np.errstate(over="ignore"):
+        after: Floats = np.nextafter(values, np.inf)
+    return after
+
+
 def _build(ranges: np.ndarray, slots: Ints, n_keys: int) -> LoneColumns:
     held = ranges[ranges["low"] <= ranges["high"]]
-    key, low, end = held["key"], held["low"], np.nextafter(held["high"], np.inf)
+    key, low, end = held["key"], held["low"], _after(held["high"])
     key_first = np.zeros(n_keys + 1, np.int64)
     np.bincount(key, minlength=n_keys).cumsum(out=key_first[1:])
     first, begin = np.empty(n_keys + 1, np.int64), np.empty(2 * len(held) + n_keys)
@@ -129,7 +139,10 @@ def _build(ranges: np.ndarray, slots: Ints, n_keys: int) -> LoneColumns:
         key_first, low[np.lexsort((low, key))], end[np.lexsort((end, key))], first, begin
     )
     columns = LoneColumns(
-        first, begin[:n_stretches].copy(), np.zeros(n_stretches + 1, np.int64), np.zeros(0, LISTED)
+        first,
+        np.append(begin[:n_stretches], -np.inf),
+        np.zeros(n_stretches + 1, np.int64),
+        np.zeros(0, LISTED),
     )
     count_listed(columns, ranges)
     columns = columns._replace(listed=np.zeros(int(columns.starts[-1]), LISTED))

@@ -32,17 +32,11 @@ from tocsin.indexes.matching.common_kernels import (
 )
 from tocsin.indexes.shared.jit import kernel, lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
-from tocsin.indexes.shared.prefetch import prefetch
 
 #: A list may always have so many ranges.
-SHORT_LIST = 16
+SHORT_LIST = 24
 #: And this many times what any value of its stretch is held by.
 SLACK = 2
-#: How many entries ahead lists are fetched; of each so many lines of the cache, of so many ranges.
-AHEAD = 8
-LINES = 4
-LINE = 2
-
 #: Place in `Matches.progress`, and what `match_lone` answers: as of the access index.
 MISSING = 1
 DONE = 0
@@ -60,7 +54,8 @@ class LoneColumns(NamedTuple):
 
     #: int64 (keys + 1,): the first stretch of each key; a key without ranges has none
     first: Longs
-    #: float64 (stretches,): the least value of each, -inf of a key's first; it ends before the next begins
+    #: float64 (stretches + 1,): the least value of each, -inf of a key's first, and -inf; each ends before
+    #: the next begins
     begin: Floats
     #: int64 (stretches + 1,): where its list begins
     starts: Longs
@@ -112,8 +107,8 @@ def cut_stretches(key_first: Longs, low: Floats, end: Floats, out_first: Longs, 
 @lean_kernel
 def stretch_of(part: LoneColumns, key: Whole, value: float) -> Whole:
     """The stretch that a value of a key, which has some, is in."""
-    first = part.first[key]
-    return first + count_at_most(part.begin, first, part.first[key + 1], value) - 1
+    first = np.int64(part.first[key])
+    return np.int64(first + count_at_most(part.begin, first, part.first[key + 1], value) - 1)
 
 
 @kernel
@@ -122,7 +117,7 @@ def count_listed(part: LoneColumns, ranges: Records) -> None:
     starts = part.starts
     starts[:] = 0
     for number in range(ranges.shape[0]):
-        key, low, high = ranges[number]["key"], ranges[number]["low"], ranges[number]["high"]
+        key, low, high = np.int64(ranges[number]["key"]), ranges[number]["low"], ranges[number]["high"]
         if low <= high:
             for stretch in range(stretch_of(part, key, low), stretch_of(part, key, high) + 1):
                 starts[stretch + 1] += 1
@@ -135,7 +130,7 @@ def fill_lists(part: LoneColumns, ranges: Records, slots: Ints) -> None:
     """Write ranges into the lists of all stretches that they meet, in their order."""
     starts, listed = part.starts, part.listed
     for number in range(ranges.shape[0]):
-        key, low, high = ranges[number]["key"], ranges[number]["low"], ranges[number]["high"]
+        key, low, high = np.int64(ranges[number]["key"]), ranges[number]["low"], ranges[number]["high"]
         if low <= high:
             for stretch in range(stretch_of(part, key, low), stretch_of(part, key, high) + 1):
                 one = listed[starts[stretch]]
@@ -153,7 +148,7 @@ def strike_ranges(part: LoneColumns, ranges: Records, slots: Ints) -> None:
     """Have nothing meet these ranges any more. Cost: the lists that they are in, times their logarithm."""
     listed = part.listed
     for number in range(ranges.shape[0]):
-        key, low, high = ranges[number]["key"], ranges[number]["low"], ranges[number]["high"]
+        key, low, high = np.int64(ranges[number]["key"]), ranges[number]["low"], ranges[number]["high"]
         if not low <= high:
             continue
         weight, slot = ranges[number]["weight"], slots[number]
@@ -183,91 +178,93 @@ def locate_values(
 
 
 @lean_kernel
-def last_stretch(part: LoneColumns, first: Whole, high: float) -> Whole:
-    """The last stretch, from `first` on, that begins at or before a value."""
-    last = first
-    while last + 1 < part.begin.shape[0] and part.begin[last] < part.begin[last + 1] <= high:
-        last += 1
-    return last
-
-
-@lean_kernel
-def offer_ranges(
+def offer_matches(
     part: LoneColumns,
     events: EventColumns,
-    event: Whole,
+    begin: int,
+    end: int,
     stretches: Ints,
     kind: int,
     best: Best,
-    heap: Whole,
     ids: IdOrder,
 ) -> None:
-    """Offer the ranges that hold an event's values to a heap, as long as they may be among the best."""
-    start, top = 1.0 if kind == PRODUCT else 0.0, best.slot.shape[1]
-    for entry in range(events.offsets[event], events.offsets[event + 1]):
-        first = np.int64(stretches[entry])
-        if first < 0:
-            continue
-        low, high, weight = events.low[entry], events.high[entry], events.weight[entry]
-        for stretch in range(first, last_stretch(part, first, high) + 1):
-            # What begins before a further stretch has been met already.
-            since = part.begin[stretch] if stretch > first else -np.inf
-            for place in range(np.uint64(part.starts[stretch]), np.uint64(part.starts[stretch + 1])):
-                one = part.listed[place]
-                if since <= one["low"] <= high and low <= one["high"]:
-                    score = add_term(start, one["weight"] * weight, np.int64(0), kind)
-                    if weight >= 0.0 and best.size[heap] == top and score < best.score[heap, 0]:
-                        break
-                    offer_match(best, heap, np.int64(one["slot"]), score, ids)
+    """Offer the matches of events to their heaps, as long as they may be among the best."""
+    begins, starts, listed, top = part.begin, part.starts, part.listed, best.slot.shape[1]
+    neutral = 1.0 if kind == PRODUCT else 0.0
+    for event in range(begin, end):
+        heap = np.int64(event - begin)
+        for entry in range(events.offsets[event], events.offsets[event + 1]):
+            stretch, low, high, weight = (
+                stretches[entry],
+                events.low[entry],
+                events.high[entry],
+                events.weight[entry],
+            )
+            since, is_left = -np.inf, stretch >= 0
+            while is_left:
+                for number in range(np.uint64(starts[stretch]), np.uint64(starts[stretch + 1])):
+                    one = listed[number]
+                    if since <= one["low"] <= high and low <= one["high"]:
+                        score = add_term(neutral, one["weight"] * weight, np.int64(0), kind)
+                        if weight >= 0.0 and best.size[heap] == top and score < best.score[heap, 0]:
+                            break
+                        offer_match(best, heap, np.int64(one["slot"]), score, ids)
+                # What begins before a further stretch has been met already.
+                stretch += 1
+                since = begins[stretch]
+                is_left = low < since <= high
 
 
 @lean_kernel
-def write_ranges(
-    part: LoneColumns, events: EventColumns, event: Whole, stretches: Ints, kind: int, out: Matches
-) -> Whole:
-    """Write the ranges that hold an event's values behind the report. Returns the row after the last.
-
-    That is more than the report has rows if there was not room enough.
-    """
-    start, slots, scores, listed = 1.0 if kind == PRODUCT else 0.0, out.subscription, out.score, part.listed
-    row = np.uint64(out.progress[N_ROWS])
-    for entry in range(events.offsets[event], events.offsets[event + 1]):
-        first = np.int64(stretches[entry])
-        if first < 0:
-            continue
-        low, high, weight = events.low[entry], events.high[entry], events.weight[entry]
-        for stretch in range(first, last_stretch(part, first, high) + 1):
-            since = part.begin[stretch] if stretch > first else -np.inf
-            begin, end = np.uint64(part.starts[stretch]), np.uint64(part.starts[stretch + 1])
-            if row + (end - begin) > np.uint64(slots.shape[0]):
-                return np.int64(row + (end - begin))
-            for place in range(begin, end):
-                # Always written, kept if it counts: which ones do cannot be predicted.
-                one = listed[place]
-                slots[row] = one["slot"]
-                scores[row] = add_term(start, one["weight"] * weight, np.int64(0), kind)
-                row += np.uint64((since <= one["low"]) & (one["low"] <= high) & (low <= one["high"]))
-    return np.int64(row)
-
-
-@lean_kernel
-def report_ranges(out: Matches, event: Whole, n_rows: Whole, desk: Desk) -> int:
-    """Make what was written behind the report a run of it, by slot. DESK_FULL: nothing is done."""
-    base, slots, scores = out.progress[N_ROWS], out.subscription, out.score
-    is_sorted, size = True, n_rows - base
-    for row in range(base + 1, n_rows):
-        is_sorted &= slots[row - 1] < slots[row]
-    if not is_sorted:
-        if size > desk.slot.shape[0]:
-            out.progress[MISSING] = size
-            return DESK_FULL
-        for row in range(size):
-            desk.slot[row], desk.score[row] = slots[base + row], scores[base + row]
-        place_rows(desk, np.int64(0), size, base, slots, scores)
-    if size > 0:
-        out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = event, base
-        out.progress[N_RUNS] += 1
-        out.progress[N_ROWS] = n_rows
+def write_matches(
+    part: LoneColumns, events: EventColumns, end: int, stretches: Ints, kind: int, desk: Desk, out: Matches
+) -> int:
+    """Write all matches of events, a run by slot for each. DESK_FULL, FULL: as `match_lone`."""
+    # One nest of loops over local names: functions in it, and columns looked up in it, would cost more than
+    # what they do. Unsigned indexes: a signed one may be negative, which costs a check at each use.
+    begins, starts, listed, offsets = part.begin, part.starts, part.listed, events.offsets
+    lows, highs, weights, progress = events.low, events.high, events.weight, out.progress
+    slots, scores, room = out.subscription, out.score, np.uint64(out.subscription.shape[0])
+    neutral, base = 1.0 if kind == PRODUCT else 0.0, np.uint64(progress[N_ROWS])
+    for event in range(progress[EVENT], end):
+        progress[EVENT] = event
+        row = base
+        for entry in range(np.uint64(offsets[event]), np.uint64(offsets[event + 1])):
+            first, low, high, weight = stretches[entry], lows[entry], highs[entry], weights[entry]
+            if first < 0:
+                continue
+            stretch, since, is_left = np.uint64(first), -np.inf, True
+            while is_left:
+                place, last = np.uint64(starts[stretch]), np.uint64(starts[stretch + np.uint64(1)])
+                if row + (last - place) > room:
+                    progress[MISSING] = row + (last - place)
+                    return FULL
+                for number in range(place, last):
+                    # Always written, kept if it counts: which ones do cannot be predicted.
+                    one = listed[number]
+                    slots[row] = one["slot"]
+                    scores[row] = add_term(neutral, one["weight"] * weight, np.int64(0), kind)
+                    row += np.uint64((since <= one["low"]) & (one["low"] <= high) & (low <= one["high"]))
+                # What begins before a further stretch has been met already.
+                stretch += np.uint64(1)
+                since = begins[stretch]
+                is_left = low < since <= high
+        is_sorted = True
+        for number in range(base + np.uint64(1), row):
+            is_sorted &= slots[number - np.uint64(1)] < slots[number]
+        if not is_sorted:
+            size = np.int64(row - base)
+            if size > desk.slot.shape[0]:
+                progress[MISSING] = size
+                return DESK_FULL
+            for number in range(np.uint64(size)):
+                desk.slot[number], desk.score[number] = slots[base + number], scores[base + number]
+            place_rows(desk, np.int64(0), size, np.int64(base), slots, scores)
+        if row > base:
+            out.step[progress[N_RUNS]], out.rank[progress[N_RUNS]] = event, base
+            progress[N_RUNS] += 1
+            progress[N_ROWS] = base = row
+    progress[EVENT] = end
     return DONE
 
 
@@ -291,21 +288,7 @@ def match_lone(
     """
     if out.progress[EVENT] == begin:
         locate_values(part, events, begin, end, stretches)
-    n_entries = events.offsets[end]
-    for event in range(out.progress[EVENT], end):
-        ahead = events.offsets[event] + AHEAD
-        if ahead < n_entries and stretches[ahead] >= 0:
-            place = part.starts[stretches[ahead]]
-            for line in range(LINES):
-                prefetch(part.listed, place + line * LINE)
-        if best.slot.shape[1] > 0:
-            offer_ranges(part, events, event, stretches, kind, best, event - begin, ids)
-        else:
-            n_rows = write_ranges(part, events, event, stretches, kind, out)
-            if n_rows > out.subscription.shape[0]:
-                out.progress[MISSING] = n_rows
-                return FULL
-            if report_ranges(out, event, n_rows, desk) != DONE:
-                return DESK_FULL
-        out.progress[EVENT] = event + 1
+    if best.slot.shape[1] == 0:
+        return write_matches(part, events, end, stretches, kind, desk, out)
+    offer_matches(part, events, begin, end, stretches, kind, best, ids)
     return DONE

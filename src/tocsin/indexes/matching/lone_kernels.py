@@ -178,7 +178,7 @@ def locate_values(
 
 
 @lean_kernel
-def offer_matches(
+def offer_ranges(
     part: LoneColumns,
     events: EventColumns,
     begin: int,
@@ -194,13 +194,8 @@ def offer_matches(
     for event in range(begin, end):
         heap = np.int64(event - begin)
         for entry in range(events.offsets[event], events.offsets[event + 1]):
-            stretch, low, high, weight = (
-                stretches[entry],
-                events.low[entry],
-                events.high[entry],
-                events.weight[entry],
-            )
-            since, is_left = -np.inf, stretch >= 0
+            low, high, weight = events.low[entry], events.high[entry], events.weight[entry]
+            stretch, since, is_left = np.int64(stretches[entry]), -np.inf, stretches[entry] >= 0
             while is_left:
                 for number in range(np.uint64(starts[stretch]), np.uint64(starts[stretch + 1])):
                     one = listed[number]
@@ -216,7 +211,7 @@ def offer_matches(
 
 
 @lean_kernel
-def write_matches(
+def write_ranges(
     part: LoneColumns, events: EventColumns, end: int, stretches: Ints, kind: int, desk: Desk, out: Matches
 ) -> int:
     """Write all matches of events, a run by slot for each. DESK_FULL, FULL: as `match_lone`."""
@@ -289,6 +284,6 @@ def match_lone(
     if out.progress[EVENT] == begin:
         locate_values(part, events, begin, end, stretches)
     if best.slot.shape[1] == 0:
-        return write_matches(part, events, end, stretches, kind, desk, out)
-    offer_matches(part, events, begin, end, stretches, kind, best, ids)
+        return write_ranges(part, events, end, stretches, kind, desk, out)
+    offer_ranges(part, events, begin, end, stretches, kind, best, ids)
     return DONE

@@ -55,7 +55,7 @@ class AccessIndex:
         self._kind = SCORES[score]
         self._tail_limit = tail
         self._lone = lone
-        #: parts, larger ones first: the largest that is built at a time is at least GROWTH times all after it
+        #: parts, the largest first of those built at once, which came to less than 1 / GROWTH of each before
         self._parts: list[Part | LoneRanges] = []
         self._tail = MatchScan(capacity, score)
         self._tail_slots = Slots()

@@ -15,9 +15,10 @@ demo: .venv/with-demo ## a year of flights through thousands of standing queries
 	$(BIN)/python -m demo
 
 # Two at a time: some machines have no more cores, and every one of them compiles the kernels it needs.
+# Without the compiler, nothing is shared between tests: whoever is done takes some of what the other has left.
 test: .venv/with-dev ## all tests; those of the kernels once more without the compiler
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 --dist loadfile tests/indexes
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 --dist worksteal tests/indexes
 
 soak: .venv/with-dev ## a job on Spark through twenty kills
 	$(BIN)/pytest -m soak tests/pipeline

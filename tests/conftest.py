@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,12 +37,19 @@ def examples(count: int) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Rooms first, then files with slow tests, then what is left: short ones at the end fill both workers."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    """Rooms first, then files with slow tests, then what is left: short ones at the end fill both workers.
 
-    def place(item: pytest.Item) -> int:
+    Of the slow files, those first that are given most time.
+    """
+    patience: dict[Path, float] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            given = item.get_closest_marker("timeout")
+            patience[item.path] = max(patience.get(item.path, 0.0), given.args[0] if given else 1.0)
+
+    def place(item: pytest.Item) -> tuple[int, float]:
         group = group_of(item.nodeid)
-        return ROOMS.index(group) if group in ROOMS else len(ROOMS) + (item.path not in slow)
+        return ROOMS.index(group) if group in ROOMS else len(ROOMS), -patience.get(item.path, 0.0)
 
     items.sort(key=place)
 

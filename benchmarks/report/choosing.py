@@ -17,9 +17,8 @@ ADVICE = {
     "NumPy scan": "a few hundred subscriptions, or one question over many; nothing to install or to keep",
     "NumPy, sorted batch": "sums over ranges of one column, in batches as large as the set of subscriptions, "
     "where the row that crossed a threshold does not matter",
-    "Polars join_where": "events and subscriptions are both at hand, as tables, and are joined once; or "
-    "ranges of one column against batches as large as their set. It sorts both again for every batch, on all "
-    "cores; a row alone costs as much",
+    "Polars join_where": "events and subscriptions are both at hand, as tables, and are joined once. It "
+    "sorts both again for every batch, on all cores; a row alone costs as much",
     "DuckDB range join": "the same, with SQL around it, or more data than memory",
     "PostgreSQL, GiST": "subscriptions must be durable, change in transactions, or live beside other tables, "
     "and events come by the hundred a second",

@@ -204,7 +204,7 @@ KINDS: list[Callable[..., RowIndex]] = [
 
 @pytest.mark.parametrize("make", [independent, anticorrelated, skewed])
 def test_all_say_the_same(make: Callable[[np.random.Generator, int], Floats]) -> None:
-    size, rate, cycles = (200, 40, 6) if INTERPRETED else (2000, 100, 25)
+    size, rate, cycles = (200, 40, 3) if INTERPRETED else (2000, 100, 25)
     said_the_same(make, STEPS, size, rate, cycles)
 
 

@@ -440,6 +440,8 @@ WORKLOADS: dict[str, Workload] = {
     "match scan, best two": MatchWorkload(lambda capacity: MatchScan(capacity), top=2),
     "access predicates": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2)),
     "access predicates, best two": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2), top=2),
+    "lone ranges": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2, lone=1)),
+    "lone ranges, best two": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2, lone=1), top=2),
     "adaptive matching": MatchWorkload(lambda capacity: AdaptiveMatching(capacity, many=5, tail=2)),
     "adaptive matching, by work": MatchWorkload(
         lambda capacity: AdaptiveMatching(capacity, many=50, tail=2, some=2, work=12)

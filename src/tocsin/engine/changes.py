@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tocsin.engine.arrow import array_of
 from tocsin.engine.groups.base import Group
-from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs
+from tocsin.indexes.contract import OP_NAMES, ChangeSet, Longs, Ops
 from tocsin.indexes.shared.names import Names
 
 SCHEMA = pa.schema(
@@ -31,9 +31,10 @@ _NONE_WITH_ROWS = SCHEMA_WITH_ROWS.empty_table()
 
 _LONG, _DOUBLE, _INT = pa.int64(), pa.float64(), pa.int32()
 
-#: The operations by number.
+#: The operations by number, as names and one by one.
 _OPS = Names()
 _OPS.add(list(OP_NAMES))
+_OP_TEXTS = [pa.scalar(name) for name in OP_NAMES]
 
 #: How many changes are written at a time: bounds the memory of the texts in the making.
 CHUNK = 1 << 20
@@ -61,11 +62,16 @@ def changes_table(
     return table
 
 
+def _op_column(op: Ops) -> Any:
+    """The names of operations: often all are the same."""
+    return pa.repeat(_OP_TEXTS[op[0]], len(op)) if (op == op[0]).all() else _OPS.gather(op)
+
+
 def _part_table(group: Group, changes: ChangeSet, seq: Longs, ids: Names, schema: pa.Schema) -> pa.Table:
     columns: list[Any] = [
         ids.gather(group.owner[changes.subscription]),
         array_of(seq[changes.step], _LONG),
-        _OPS.gather(changes.op),
+        _op_column(changes.op),
         group.keys(changes),
         array_of(changes.score, _DOUBLE, ~np.isnan(changes.score)),
         array_of(changes.rank, _INT, changes.rank != 0),

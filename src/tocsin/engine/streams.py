@@ -64,7 +64,7 @@ class EventBatch:
 
     def keys(self, positions: np.ndarray) -> pa.Array:
         """The keys of events as text: the key column, else the event's number."""
-        return text_of(pa.array(self.seq[positions]))
+        return _texts_at(pa.array(self.seq), positions)
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         """The SELECT list of events as JSON."""
@@ -88,7 +88,7 @@ class TypedBatch(EventBatch):
     def keys(self, positions: np.ndarray) -> pa.Array:
         if self.schema.key is None:
             return super().keys(positions)
-        return text_of(one_array(self.column(self.schema.key)).take(pa.array(positions)))
+        return _texts_at(one_array(self.column(self.schema.key)), positions)
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         rows = self._batch.rows.take(pa.array(positions))
@@ -126,7 +126,7 @@ class SparseBatch(EventBatch):
         if key is None:
             return super().keys(positions)
         if self._table is not None:
-            return text_of(one_array(self._table.column(key)).take(pa.array(positions)))
+            return _texts_at(one_array(self._table.column(key)), positions)
         return pa.array([str(self._rows[position][key]) for position in positions.tolist()], pa.string())
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
@@ -167,6 +167,14 @@ class SparseBatch(EventBatch):
         for position, row in enumerate(self._rows):
             if row.get(key) is None:
                 raise RowError(f"{self.schema.name!r}, row {position}: the key {key!r} is null")
+
+
+def _texts_at(column: pa.Array, positions: np.ndarray) -> pa.Array:
+    """The values at some positions as text; if these are more than there are values, each is written once."""
+    places = pa.array(positions)
+    if len(positions) > len(column):
+        return text_of(column).take(places)
+    return text_of(column.take(places))
 
 
 def check_weights(weights: Sequence[Any] | None, source: str) -> None:

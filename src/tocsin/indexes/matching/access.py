@@ -9,6 +9,7 @@ a part is never changed but for what is terminated, and merged into the next one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tocsin.indexes.matching.access_report_kernels import Desk, offer_matches, r
 from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, joined, parameters_of
 from tocsin.indexes.matching.events import Events, settled
+from tocsin.indexes.matching.lone import LoneRanges
 from tocsin.indexes.matching.orders import empty_desk, told, told_in_order
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
@@ -29,6 +31,8 @@ from tocsin.indexes.shared.direct import compiled, unwarned
 
 #: Conjunctions that are scanned rather than indexed, at most.
 TAIL = 1 << 9
+#: Lone ranges that are worth a part of their own.
+LONE = 1 << 9
 #: A part is merged with new conjunctions if it has at most this many times as many.
 GROWTH = 2
 #: Heap places, for the best matches of events that are looked at together.
@@ -44,14 +48,15 @@ IN_TAIL = 0
 class AccessIndex:
     """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
-    def __init__(self, capacity: int = 16, tail: int = TAIL, score: str = "sum") -> None:
+    def __init__(self, capacity: int = 16, tail: int = TAIL, score: str = "sum", lone: int = LONE) -> None:
         """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
         self._capacity = capacity
         self._score = score
         self._kind = SCORES[score]
         self._tail_limit = tail
-        #: parts, each at least GROWTH times the next when it was built
-        self._parts: list[Part] = []
+        self._lone = lone
+        #: parts, the largest first of those built at once, which came to less than 1 / GROWTH of each before
+        self._parts: list[Part | LoneRanges] = []
         self._tail = MatchScan(capacity, score)
         self._tail_slots = Slots()
         #: int32 by slot of the tail: the subscription
@@ -144,7 +149,7 @@ class AccessIndex:
         for number, part in enumerate(self._parts, start=1):
             part.check_invariants()
             mine = np.flatnonzero(self._home == number)
-            assert (part.columns.records.slot[self._place[mine]] == mine).all()
+            assert (part.slots[self._place[mine]] == mine).all()
             assert len(mine) == part.n_alive
             assert 2 * part.n_alive >= part.n_records > 0
         tail = np.flatnonzero(self._home == IN_TAIL)
@@ -180,9 +185,9 @@ class AccessIndex:
         self._build(np.concatenate([one for one, _ in merged]), joined([held for _, held in merged]))
 
     def _build(self, slots: Ints, given: Conjunctions) -> None:
-        for part in build_parts(slots, given, self._kind):
+        for part in build_parts(slots, given, self._kind, self._lone):
             self._parts.append(part)
-            mine = part.columns.records.slot
+            mine = part.slots
             self._home[mine] = len(self._parts)
             self._place[mine] = np.arange(len(mine))
 
@@ -207,7 +212,7 @@ class AccessIndex:
         """What the parts from `number` on held, which are gone then."""
         parts, self._parts = self._parts[number:], self._parts[:number]
         records = [part.records() for part in parts]
-        slots = [part.columns.records.slot[mine] for part, mine in zip(parts, records, strict=True)]
+        slots = [part.slots[mine] for part, mine in zip(parts, records, strict=True)]
         held = [part.conjunctions(mine) for part, mine in zip(parts, records, strict=True)]
         return np.concatenate(slots), joined(held)
 
@@ -234,11 +239,9 @@ class AccessIndex:
         nothing, desk = empty_best(0, 0), self._fitting_desk()
         for part in self._parts:
             found.progress[EVENT] = 0
-            columns, visits = part.translate(events), part.visits(events, VISITS)
+            asked: Any = part.ask(events, VISITS)
             while True:
-                status = compiled(match_events)(
-                    part.columns, columns, 0, n_events, self._kind, visits, nothing, ids, desk, found
-                )
+                status = part.match(asked, 0, n_events, self._kind, nothing, ids, desk, found)
                 if status == DONE:
                     break
                 missing = int(found.progress[MISSING])
@@ -275,7 +278,7 @@ class AccessIndex:
 
     def _best(self, events: Events, top: int, ids: IdOrder) -> ChangeSet:
         tail = self._scan_tail(events, top, ids)
-        parts = [(part.columns, part.translate(events), part.visits(events, VISITS)) for part in self._parts]
+        parts: list[tuple[Any, Any]] = [(part, part.ask(events, VISITS)) for part in self._parts]
         step = max(1, HEAP_PLACES // top)
         best = empty_best(min(step, events.n_events), top)
         out = empty_report(0)
@@ -285,11 +288,9 @@ class AccessIndex:
                 first, last = np.searchsorted(tail.step, [begin, end])
                 cut = slice(first, last)
                 offer_matches(tail.step[cut], tail.subscription[cut], tail.score[cut], begin, best, ids)
-            for columns, known, visits in parts:
+            for part, asked in parts:
                 out.progress[EVENT] = begin
-                compiled(match_events)(
-                    columns, known, begin, end, self._kind, visits, best, ids, self._desk, out
-                )
+                part.match(asked, begin, end, self._kind, best, ids, self._desk, out)
             out = grown_report(out, int(best.size[: end - begin].sum()))
             compiled(report_heaps)(best, begin, end, ids, out)
         n_rows = int(out.progress[N_ROWS])

@@ -20,6 +20,7 @@ from tocsin.indexes.matching.access_build_kernels import (
     score_records,
     sort_families,
 )
+from tocsin.indexes.matching.access_kernels import match_events
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
     BELOW,
@@ -47,10 +48,14 @@ from tocsin.indexes.matching.access_layout_kernels import (
     cell_of,
     pack_cells,
 )
+from tocsin.indexes.matching.access_report_kernels import Desk
+from tocsin.indexes.matching.attributes import Attributes
 from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
-from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns
+from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, Best, EventColumns, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.lone import LoneRanges, is_lone
+from tocsin.indexes.shared.direct import compiled
 
 #: Where visits were listed is kept for the next events if it takes no more than this for each record.
 KEPT_BYTES = 4
@@ -64,15 +69,38 @@ class Part:
 
         Cost: n log n, and linear in predicates times their logarithm.
         """
-        self.names = {name: number for number, name in enumerate(given.names)}
+        self._names = given.names
         self.n_keys = KINDS * len(given.names) + KINDS
         self.columns = _build(slots, given, self.n_keys, score)
         self.n_records = len(slots)
         self.n_alive = len(slots)
         self._kept = self._empty_visits(0, 0, 0)
-        #: names of the last events, and what is known of each
-        self._asked: list[str] = []
-        self._known: Ints = np.zeros(0, np.int32)
+        self._attributes = Attributes(given.names)
+
+    @property
+    def slots(self) -> Ints:
+        """The subscription of each record, -1 where it has been terminated."""
+        return self.columns.records.slot
+
+    def ask(self, events: Events, room: int) -> tuple[EventColumns, Visits]:
+        """Events as this part knows them, and where to list their visits. Cost: as to make room for these."""
+        return self._attributes.translate(events), self.visits(events, room)
+
+    def match(
+        self,
+        asked: tuple[EventColumns, Visits],
+        begin: int,
+        end: int,
+        kind: int,
+        best: Best,
+        ids: IdOrder,
+        desk: Desk,
+        out: Matches,
+    ) -> int:
+        """All matches of some events, or their best: see `match_events`."""
+        return compiled(match_events)(
+            self.columns, asked[0], begin, end, kind, asked[1], best, ids, desk, out
+        )
 
     def visits(self, events: Events, room: int) -> Visits:
         """Where to list the visits of events, about `room` at a time.
@@ -98,13 +126,6 @@ class Part:
         np.bitwise_and.at(blocks.alive, (block, group), ~(np.uint64(1) << bit.astype(np.uint64)))
         self.n_alive -= len(records)
 
-    def translate(self, events: Events) -> EventColumns:
-        """Events, and which of their attributes are known here. Cost: linear in the names."""
-        if events.names != self._asked:
-            self._asked = list(events.names)
-            self._known = np.array([self.names.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(self._known, *events[1:])
-
     def records(self) -> Ints:
         """The records that are there."""
         return np.flatnonzero(self.columns.records.slot >= 0).astype(np.int32)
@@ -127,8 +148,9 @@ class Part:
         if len(tests.tests):
             place = np.minimum(np.searchsorted(tests.predicate, number), len(tests.tests) - 1)
             predicates["test"] = np.where(tests.predicate[place] == number, place, -1)
-        names = list(self.names)
-        return Conjunctions(names, counts, predicates, tests.tests, tests.operands, tests.heap).compacted()
+        return Conjunctions(
+            self._names, counts, predicates, tests.tests, tests.operands, tests.heap
+        ).compacted()
 
     def _empty_visits(self, n_events: int, n_entries: int, room: int) -> Visits:
         n_blocks = len(self.columns.blocks.low)
@@ -248,14 +270,32 @@ class Part:
         return int(self.columns.blocks.cells[word, place]) >> COLUMN_BITS * share & ((1 << COLUMN_BITS) - 1)
 
 
-def build_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
-    """As few parts as packed predicates have codes for. Cost: that of building them."""
+def build_parts(slots: Ints, given: Conjunctions, score: int, many: int) -> list[Part | LoneRanges]:
+    """A part for lone ranges, if they are many, and for others as few as packed predicates have codes for.
+
+    The largest comes first. Cost: that of building them.
+    """
+    lone = is_lone(given)
+    n_lone = np.count_nonzero(lone)
+    if n_lone < many:
+        return [*_blocked_parts(slots, given, score)]
+    if n_lone == len(slots):
+        return [LoneRanges(slots, given)]
+    rows, others = np.flatnonzero(lone), np.flatnonzero(~lone)
+    parts: list[Part | LoneRanges] = [
+        LoneRanges(slots[rows], given.take(rows)),
+        *_blocked_parts(slots[others], given.take(others), score),
+    ]
+    return sorted(parts, key=lambda part: -part.n_records)
+
+
+def _blocked_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
     n_keys = KINDS * len(given.names) + KINDS
     if len(slots) < 2 or has_codes(given.predicates, n_keys):
         return [Part(slots, given, score)]
     parts = []
     for rows in np.array_split(np.arange(len(slots)), 2):
-        parts += build_parts(slots[rows], given.take(rows), score)
+        parts += _blocked_parts(slots[rows], given.take(rows), score)
     return parts
 
 

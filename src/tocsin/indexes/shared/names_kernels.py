@@ -198,7 +198,8 @@ def measure_texts(lengths: Ints, slots: Longs, out_offsets: Longs) -> int:
 @kernel
 def copy_texts(heap: Bytes, starts: Longs, slots: Longs, offsets: Longs, out_heap: Bytes) -> None:
     """Copy the text of each slot, of `offsets[i + 1] - offsets[i]` bytes, to `offsets[i]`."""
+    # Unsigned indexes: a signed one may be negative, which costs a check at each use.
     for text in range(slots.shape[0]):
-        start = starts[slots[text]]
-        for place in range(offsets[text], offsets[text + 1]):
-            out_heap[place] = heap[start + place - offsets[text]]
+        start, first = np.uint64(starts[slots[text]]), np.uint64(offsets[text])
+        for place in range(first, np.uint64(offsets[text + 1])):
+            out_heap[place] = heap[start + (place - first)]

@@ -215,7 +215,7 @@ class Cells:
         groups, self._n_due = self._due_groups[: self._n_due], 0
         late = slice(0, self._n_late)
         event_cells = self._late_cells[late][-len(events.weights) :]
-        n_due = narrow_due(
+        n_due = compiled(narrow_due)(
             self.cells, self.ranges, clock, self._late_cells[late], self._late_weights[late], groups
         )
         self._n_late = 0
@@ -224,7 +224,7 @@ class Cells:
         wavelet: Wavelet | None = None
         first = 0
         while first < n_due:
-            first, count = find_matured(
+            first, count = compiled(find_matured)(
                 self.cells,
                 self.ranges,
                 slots,
@@ -251,10 +251,10 @@ class Cells:
         report: Report,
     ) -> None:
         """Report the first of the crossings, each at the event that brought it there."""
-        prepare_crossings(self.ranges, slots, wavelet, self._crossings, count)
+        compiled(prepare_crossings)(self.ranges, slots, wavelet, self._crossings, count)
         while count:
             report.reserve(count)
-            count, n_ended = report_crossings(
+            count, n_ended = compiled(report_crossings)(
                 self.ranges,
                 slots,
                 events.weights,

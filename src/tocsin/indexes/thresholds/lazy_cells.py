@@ -111,7 +111,7 @@ class Cells:
             self.cells = _cells_between(_distinct(np.concatenate([low, above[~is_endless]])))
         self.ranges = ranges = _free_ranges(self.n_groups)
         #: cells and weights of the events that are counted by stretch only, and how many they are
-        self._late_cells, self._late_weights = np.empty(LATE, np.int32), np.empty(LATE, np.int64)
+        self._late_cells, self._late_weights = np.full(LATE, 0, np.int32), np.full(LATE, 0, np.int64)
         self._n_late = 0
         ints = np.empty((3, GROUP), np.int32)
         self._looks = Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
@@ -215,7 +215,7 @@ class Cells:
         groups, self._n_due = self._due_groups[: self._n_due], 0
         late = slice(0, self._n_late)
         event_cells = self._late_cells[late][-len(events.weights) :]
-        n_due = narrow_due(
+        n_due = compiled(narrow_due)(
             self.cells, self.ranges, clock, self._late_cells[late], self._late_weights[late], groups
         )
         self._n_late = 0
@@ -224,7 +224,7 @@ class Cells:
         wavelet: Wavelet | None = None
         first = 0
         while first < n_due:
-            first, count = find_matured(
+            first, count = compiled(find_matured)(
                 self.cells,
                 self.ranges,
                 slots,
@@ -251,10 +251,10 @@ class Cells:
         report: Report,
     ) -> None:
         """Report the first of the crossings, each at the event that brought it there."""
-        prepare_crossings(self.ranges, slots, wavelet, self._crossings, count)
+        compiled(prepare_crossings)(self.ranges, slots, wavelet, self._crossings, count)
         while count:
             report.reserve(count)
-            count, n_ended = report_crossings(
+            count, n_ended = compiled(report_crossings)(
                 self.ranges,
                 slots,
                 events.weights,
@@ -432,7 +432,8 @@ def _empty_cells(edges: Floats, buckets: int) -> CellColumns:
         bucket_edges=np.zeros(buckets + 1, np.int32),
         bucket_scale=np.zeros(2),
         tick_scale=np.zeros(2),
-        weights=np.zeros((blocks, 2, EVEN), np.int64),
+        # Written, not only asked for: else the first events would wait until the system finds the memory.
+        weights=np.full((blocks, 2, EVEN), 0, np.int64),
         block_weights=np.zeros(blocks, np.int64),
         block_sums=np.zeros(blocks + 1, np.int64),
         stretch_weights=np.zeros(stretches, np.int64),

@@ -280,6 +280,12 @@ def look_at_group(
     first, last = group * GROUP, (group + 1) * GROUP
     marks = ranges.mark
     n_members = list_members(ranges.slot[first:last], slots.is_there, first, members)
+    # Where many have gone, the others are far apart.
+    for index in range(n_members):
+        place = members[index]
+        prefetch(ranges.begin, place)
+        prefetch(ranges.end, place)
+        prefetch(marks, place)
     for index in range(n_members):
         begins[index], ends[index] = ranges.begin[members[index]], ranges.end[members[index]]
     weigh_ranges(cells, cell_sums, begins[:n_members], ends[:n_members], held)

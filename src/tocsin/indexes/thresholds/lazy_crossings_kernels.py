@@ -129,9 +129,14 @@ def prepare_crossings(
         prefetch(slots.place, slot)
     for index in range(n_crossings):
         crossings.reached[index] = max(slots.tau[own_slots[index]], 1)
+    last_begin, last_end = np.int32(-1), np.int32(-1)
+    begin, end = 0, 0
     for index in range(n_crossings):
-        crossings.begin[index] = count_below(wavelet, ranges.begin[places[index]])
-        crossings.end[index] = count_below(wavelet, ranges.end[places[index]])
+        begin_cell, end_cell = ranges.begin[places[index]], ranges.end[places[index]]
+        if begin_cell != last_begin or end_cell != last_end:
+            begin, end = count_below(wavelet, begin_cell), count_below(wavelet, end_cell)
+            last_begin, last_end = begin_cell, end_cell
+        crossings.begin[index], crossings.end[index] = begin, end
     for index in range(n_crossings):
         place, held = places[index], totals[index]
         total = event_weights[crossings.end[index]] - event_weights[crossings.begin[index]]

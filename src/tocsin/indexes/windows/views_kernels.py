@@ -268,11 +268,13 @@ def take_rows(
             for i in range(n):
                 row[i] = entries.row[np.uint64(come[i])]
         for c in range(rows.values.shape[0]):
-            for i in range(n):
-                column[i] = after[np.uint64(come[i]), c]
             if kind == ALL_NEW:
+                for i in range(n):
+                    column[i] = after[np.uint64(first + i), np.uint64(c)]
                 stream(rows.values[c, start : start + n], column)
             else:
+                for i in range(n):
+                    column[i] = after[np.uint64(come[i]), c]
                 for i in range(n):
                     rows.values[c, np.uint64(row[i])] = column[i]
             add_parts(
@@ -376,16 +378,26 @@ def score_sums(
 
 
 @inlined
-def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool) -> None:
-    """Have a list fetched: what is below the answer, or all of it."""
+def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool, is_coming: bool) -> None:
+    """Have fetched what an event needs of a list: its end; and the answer, or where a row below it may be."""
     start = lanes.list_start[lane]
-    begin = start + lanes.k[lane] if is_below else start
     end = start + lanes.list_size[lane]
-    for at in range(begin, end + LINE, LINE):
-        prefetch(pool.key, at)
-    # Twice as many of them are in a line.
-    for at in range(begin, end + 2 * LINE, 2 * LINE):
-        prefetch(pool.row, at)
+    rest = start + lanes.k[lane]
+    prefetch(pool.key, end)
+    prefetch(pool.row, end)
+    if not is_below:
+        for at in range(start, rest, LINE):
+            prefetch(pool.key, at)
+        prefetch(pool.row, start)
+        prefetch(pool.row, rest)
+    if not is_coming:
+        if is_below:
+            # Twice as many are in a line.
+            for at in range(rest, end, 2 * LINE):
+                prefetch(pool.row, at)
+        else:
+            for at in range(rest, end, LINE):
+                prefetch(pool.key, at)
 
 
 @lean_kernel
@@ -475,7 +487,7 @@ def hold_rows(
                     event_entry[n_events] = e if is_coming else -1 - e
                     event_key[n_events] = key
                     n_events += 1
-                    fetch_list(lanes, lane, pool, key < lanes.last[lane])
+                    fetch_list(lanes, lane, pool, key < lanes.last[lane], is_coming)
         i += 1
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events

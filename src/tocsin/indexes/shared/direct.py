@@ -33,3 +33,8 @@ def compiled(kernel: Callable[P, R]) -> Callable[P, R]:
 def unwarned(kernel: Callable[..., object]) -> AbstractContextManager[object]:
     """Where to call `kernel`: not compiled, NumPy would warn of infinities and NaNs that are meant."""
     return nullcontext() if hasattr(kernel, "overloads") else np.errstate(all="ignore")
+
+
+def quiet(kernel: Callable[P, R]) -> Callable[P, R]:
+    """`kernel`, and not compiled as `unwarned` has it: for where even that takes too long."""
+    return kernel if hasattr(kernel, "overloads") else np.errstate(all="ignore")(kernel)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tocsin.indexes.contract import ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.direct import compiled, unwarned
+from tocsin.indexes.shared.direct import compiled, quiet
 from tocsin.indexes.shared.kept import Kept
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
@@ -25,6 +25,10 @@ from tocsin.indexes.windows.views_columns import ViewEntries, ViewPool
 from tocsin.indexes.windows.views_grid import CELLS
 from tocsin.indexes.windows.views_kernels import apply_delta
 from tocsin.indexes.windows.views_state import ViewState
+
+#: Where the kernel's cursor is at the beginning of a delta.
+BEGINNING: Longs = np.zeros(named.STATE_SIZE - named.STEP, np.int64)
+BEGINNING[named.N_MORE - named.STEP] = -1
 
 INT32, INT64, FLOAT64, BOOL = (np.dtype(kind) for kind in (np.int32, np.int64, np.float64, np.bool_))
 
@@ -50,7 +54,7 @@ class PreferenceViews:
         #: kept from one delta to the next, with room for the most changes that one made
         self._buffer = ViewChanges(capacity)
         #: the kernel, and what it was compiled to once that is known
-        self._take_steps = apply_delta
+        self._take_steps = quiet(apply_delta)
         #: int64 (2,): where the entries of a delta of one step begin and end
         self._bounds: Longs = np.zeros(2, np.int64)
         #: what the kernel works on, as of its last call
@@ -84,37 +88,21 @@ class PreferenceViews:
         Cost: linear in the rows, and in the tiles known to cells that rows come into and listed rows leave.
         A step that replaces most rows, and now and then a grid that is out of date, ranks all rows afresh.
         """
-        if len(delta.row) == 0:
+        count = len(delta.row)
+        if count == 0:
             return ChangeSet.empty()
         state = self._state
-        state.make_room_for_entries(len(delta.row))
-        entries = self._entries(delta)
-        buffer = self._buffer
+        state.n_entries = count
         cursor = state.cursor
-        cursor[named.STEP :] = 0
-        cursor[named.N_MORE] = -1
-        status = -1
-        with unwarned(apply_delta):
-            while status != named.DONE:
-                status = self._take_steps(cursor, entries, self._columns())
-                if status == named.OUT_FULL:
-                    buffer.grow()
-                elif status == named.ROWS_FULL:
-                    state.make_room_for_rows(int(delta.row.max()) + 1)
-                elif status == named.POOL_FULL:
-                    state.grow_pool()
-                elif status == named.EVENTS_FULL:
-                    state.grow_events()
-                elif status == named.SHORT:
-                    state.find_more(int(state.scratch.affected[cursor[named.AT]]))
-                elif status == named.STALE:
-                    if state.is_stale():
-                        state.rebuild(is_listing=False)
-                elif status == named.BULK:
-                    self._take_whole_step(entries, buffer)
+        cursor[named.STEP :] = BEGINNING
+        entries = self._entries(delta)
+        status = self._take_steps(cursor, entries, self._columns())
+        while status != named.DONE:
+            self._make_way(status, entries)
+            status = self._take_steps(cursor, entries, self._columns())
         if self._take_steps is apply_delta:
             self._take_steps = compiled(apply_delta)
-        return buffer.changes(cursor.item(named.N_OUT))
+        return self._buffer.changes(cursor.item(named.N_OUT))
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -207,6 +195,27 @@ class PreferenceViews:
             f"tiles of {named.TILE} subscriptions that their cell, one of {self._state.n_cells:,}, knows; "
             "chosen because it is faster than a scan from the first subscription on"
         )
+
+    def _make_way(self, status: int, entries: ViewEntries) -> None:
+        """Do what the kernel cannot do itself, and stopped for."""
+        state = self._state
+        if status == named.CROWDED:
+            state.make_room_for_entries()
+        elif status == named.OUT_FULL:
+            self._buffer.grow()
+        elif status == named.ROWS_FULL:
+            state.make_room_for_rows(int(entries.row.max()) + 1)
+        elif status == named.POOL_FULL:
+            state.grow_pool()
+        elif status == named.EVENTS_FULL:
+            state.grow_events()
+        elif status == named.SHORT:
+            state.find_more(int(state.scratch.affected[state.cursor[named.AT]]))
+        elif status == named.STALE:
+            if state.is_stale():
+                state.rebuild(is_listing=False)
+        elif status == named.BULK:
+            self._take_whole_step(entries, self._buffer)
 
     def _take_whole_step(self, entries: ViewEntries, buffer: ViewChanges) -> None:
         """Take a step that replaces most rows: rank all afresh, and compare the answers."""

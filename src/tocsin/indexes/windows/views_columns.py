@@ -15,7 +15,7 @@ TILE = 64
 
 #: What a kernel answers: through; no room for changes, lists, events; a step that replaces most rows and is
 #: better ranked afresh; too many tests, the grid may be out of date; a list that must be filled up; no room
-#: for a row.
+#: for a row; working memory that does not fit the delta.
 DONE = 0
 OUT_FULL = 1
 POOL_FULL = 2
@@ -24,6 +24,7 @@ BULK = 4
 STALE = 5
 SHORT = 6
 ROWS_FULL = 7
+CROWDED = 8
 
 #: Places in `state`: how many rows there are, where free room in the pool begins, where the hot rows end,
 N_ROWS = 0
@@ -36,31 +37,33 @@ N_TESTS = 4
 MOST_TESTS = 5
 #: how many holes there are among the hot rows,
 N_HOLES = 6
+#: how few entries of a delta make working memory much too large,
+FEW_ENTRIES = 7
 #: and where to go on after an answer that is not DONE.
-STEP = 7
-PHASE = 8
-AT = 9
-AT_BYTE = 10
-N_TODO = 11
-N_EVENTS = 12
-N_AFFECTED = 13
-N_OUT = 14
+STEP = 8
+PHASE = 9
+AT = 10
+AT_BYTE = 11
+N_TODO = 12
+N_EVENTS = 13
+N_AFFECTED = 14
+N_OUT = 15
 #: How many rows have been found to fill a list up with, -1 while they have not been sought.
-N_MORE = 15
+N_MORE = 16
 #: And how long that list is without them.
-N_KEPT = 16
+N_KEPT = 17
 #: How many of the step's hot rows were there before, and how many of these may be in a list.
-N_GOING = 17
-N_GONE = 22
+N_GOING = 18
+N_GONE = 23
 #: Which of the rows that are held against tiles to go on with.
-AT_ROW = 18
+AT_ROW = 19
 #: How many rows come into hot parts.
-N_NEAR = 19
+N_NEAR = 20
 #: How many events have been taken to their lists.
-N_LANDED = 20
+N_LANDED = 21
 #: How many changes the step has made.
-N_RAW = 21
-STATE_SIZE = 23
+N_RAW = 22
+STATE_SIZE = 24
 
 #: What a row slot holds: nothing, a row, a hot row.
 NOT_THERE = 0

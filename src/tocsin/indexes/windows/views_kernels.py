@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
+from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.kept import Kept, opened
+from tocsin.indexes.shared.masks import first_bit, reaching
 from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.shared.programs_kernels import score_block
 from tocsin.indexes.shared.scans import ChangeColumns
@@ -30,8 +31,10 @@ from tocsin.indexes.windows.views_columns import (
     AT_BYTE,
     AT_ROW,
     BULK,
+    CROWDED,
     DONE,
     EVENTS_FULL,
+    FEW_ENTRIES,
     HOT,
     MOST_TESTS,
     N_AFFECTED,
@@ -96,6 +99,17 @@ def zero() -> int:
 
 
 @lean_kernel
+def is_crowded(state: Longs, count: int, hot: HotRows, scratch: ViewScratch) -> bool:
+    """Whether working memory does not fit a delta of `count` entries, or half of the hot rows are holes."""
+    return bool(
+        2 * state[N_HOLES] > state[N_HOT]
+        or state[N_HOT] + count > len(hot.row)
+        or count > len(scratch.going)
+        or count < state[FEW_ENTRIES]
+    )
+
+
+@lean_kernel
 def has_room(entry_row: Ints, n_slots: int) -> bool:
     """Whether all rows are below `n_slots`."""
     # Negative as soon as one of these is.
@@ -139,25 +153,17 @@ def kind_of(mark: Bytes, born_after: Longs) -> int:
 
 
 @lean_kernel
-def forget_run(
-    state: Longs, first: int, mark: Bytes, hot_at: Ints, is_listed: Bools, scratch: ViewScratch
-) -> None:
+def forget_run(state: Longs, first: int, mark: Bytes, going: Ints) -> None:
     """Note that neighbouring rows go, from entry `first` on: as `note_rows`, which takes longer."""
     n_going = state[N_GOING]
-    n_todo = state[N_TODO]
     for i in range(len(mark)):
-        if mark[i] == HOT:
-            scratch.going[n_going] = first + i
-            n_going += 1
-            if is_listed[hot_at[i]]:
-                scratch.todo[n_todo] = hot_at[i]
-                scratch.todo_entry[n_todo] = first + i
-                n_todo += 1
+        # Without a branch, because it is hard to foretell.
+        going[n_going] = first + i
+        n_going += mark[i] == HOT
     for i in range(len(mark)):
         mark[i] = NOT_THERE
     state[N_ROWS] -= len(mark)
     state[N_GOING] = n_going
-    state[N_TODO] = n_todo
 
 
 @lean_kernel
@@ -167,21 +173,18 @@ def note_rows(
     first: int,
     n: int,
     rows: ViewRows,
-    is_listed: Bools,
     scratch: ViewScratch,
 ) -> int:
     """Note which rows of a stretch are there after the step; how many come.
 
-    Lists the entries of rows that come, of hot rows that were there, and of those that may be in a list.
+    Lists the entries of rows that come, and of hot rows that were there.
     """
     entry_row = entries.row
     born_after = entries.born_after
     born = rows.born
     mark = rows.mark
-    hot_at = rows.hot_at
     coming = scratch.stretch[0]
     n_going = state[N_GOING]
-    n_todo = state[N_TODO]
     n_coming = np.uint64(0)
     n_gone = 0
     # Unsigned, so that no index is taken for one from the end.
@@ -198,13 +201,8 @@ def note_rows(
             if before == HOT:
                 scratch.going[n_going] = e
                 n_going += 1
-                if is_listed[hot_at[row]]:
-                    scratch.todo[n_todo] = hot_at[row]
-                    scratch.todo_entry[n_todo] = e
-                    n_todo += 1
     state[N_ROWS] += np.int64(n_coming) - n_gone
     state[N_GOING] = n_going
-    state[N_TODO] = n_todo
     return int(np.int64(n_coming))
 
 
@@ -227,7 +225,6 @@ def take_rows(
     end: int,
     grid: ViewGrid,
     rows: ViewRows,
-    is_listed: Bools,
     scratch: ViewScratch,
 ) -> int:
     """Store a step's rows; how many come.
@@ -239,7 +236,6 @@ def take_rows(
     come = scratch.stretch[0]
     row = scratch.stretch[1]
     state[N_GOING] = 0
-    state[N_TODO] = 0
     all_coming = 0
     n_near = 0
     # A column after the other, for so many rows at a time as stay in the first-level cache.
@@ -252,7 +248,7 @@ def take_rows(
         if is_run(entries.row[first:last]):
             kind = kind_of(mark, entries.born_after[first:last])
         if kind == ALL_GONE:
-            forget_run(state, first, mark, rows.hot_at[start : start + n], is_listed, scratch)
+            forget_run(state, first, mark, scratch.going)
             continue
         if kind == ALL_NEW:
             stream(rows.born[start : start + n], entries.born_after[first:last])
@@ -262,7 +258,7 @@ def take_rows(
                 come[i] = first + i
             state[N_ROWS] += n
         else:
-            n = note_rows(state, entries, first, n, rows, is_listed, scratch)
+            n = note_rows(state, entries, first, n, rows, scratch)
         all_coming += n
         part = scratch.stretch[2, :n]
         column = scratch.score[:n]
@@ -272,11 +268,13 @@ def take_rows(
             for i in range(n):
                 row[i] = entries.row[np.uint64(come[i])]
         for c in range(rows.values.shape[0]):
-            for i in range(n):
-                column[i] = after[np.uint64(come[i]), c]
             if kind == ALL_NEW:
+                for i in range(n):
+                    column[i] = after[np.uint64(first + i), np.uint64(c)]
                 stream(rows.values[c, start : start + n], column)
             else:
+                for i in range(n):
+                    column[i] = after[np.uint64(come[i]), c]
                 for i in range(n):
                     rows.values[c, np.uint64(row[i])] = column[i]
             add_parts(
@@ -292,11 +290,18 @@ def take_rows(
 
 
 @lean_kernel
-def remove_hot(state: Longs, entry_row: Ints, going: Ints, rows: ViewRows, hot: HotRows) -> None:
-    """Take rows out of the hot rows: holes are left."""
-    hot_at = rows.hot_at
+def remove_hot(state: Longs, entry_row: Ints, rows: ViewRows, hot: HotRows, scratch: ViewScratch) -> None:
+    """Take rows out of the hot rows: holes are left. List those that may be in a list."""
+    n_todo = 0
     for i in range(state[N_GOING]):
-        hot.row[hot_at[entry_row[going[i]]]] = -1
+        e = scratch.going[i]
+        at = rows.hot_at[entry_row[e]]
+        hot.row[at] = -1
+        # Without a branch, so that none waits for what is read from afar.
+        scratch.todo[n_todo] = at
+        scratch.todo_entry[n_todo] = e
+        n_todo += hot.is_listed[at]
+    state[N_TODO] = n_todo
     state[N_HOLES] += state[N_GOING]
 
 
@@ -373,29 +378,26 @@ def score_sums(
 
 
 @inlined
-def find_hits(score: Floats, key_sign: float, floor: Floats, out_hit: Ints) -> int:
-    """The lanes of a tile whose floors the scores reach, as far as keys say; how many."""
-    n_hits = 0
-    for j in range(TILE):
-        n_hits += 1 if key_sign * score[j] >= floor[j] else 0
-    if n_hits == 0:
-        return 0
-    # Without a branch, because hits are hard to foretell.
-    n_hits = 0
-    for j in range(TILE):
-        out_hit[n_hits] = j
-        n_hits += 1 if key_sign * score[j] >= floor[j] else 0
-    return n_hits
-
-
-@inlined
-def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool) -> None:
-    """Have a list fetched: what is below the answer, or all of it."""
+def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool, is_coming: bool) -> None:
+    """Have fetched what an event needs of a list: its end; and the answer, or where a row below it may be."""
     start = lanes.list_start[lane]
-    begin = start + lanes.k[lane] if is_below else start
-    for at in range(begin, start + lanes.list_size[lane] + LINE, LINE):
-        prefetch(pool.key, at)
-        prefetch(pool.row, at)
+    end = start + lanes.list_size[lane]
+    rest = start + lanes.k[lane]
+    prefetch(pool.key, end)
+    prefetch(pool.row, end)
+    if not is_below:
+        for at in range(start, rest, LINE):
+            prefetch(pool.key, at)
+        prefetch(pool.row, start)
+        prefetch(pool.row, rest)
+    if not is_coming:
+        if is_below:
+            # Twice as many are in a line.
+            for at in range(rest, end, 2 * LINE):
+                prefetch(pool.row, at)
+        else:
+            for at in range(rest, end, LINE):
+                prefetch(pool.key, at)
 
 
 @lean_kernel
@@ -418,7 +420,6 @@ def hold_rows(
     todo = scratch.todo
     todo_entry = scratch.todo_entry
     score = scratch.score
-    hit = scratch.stretch[0]
     values = scratch.row_values
     is_listed = hot.is_listed
     reach = grid.reach
@@ -452,13 +453,11 @@ def hold_rows(
         known = int(reach[hot_cell[position], byte])
         if known > 0 and n_events + 8 * TILE > len(event_lane):
             break
-        tile = 8 * byte - 1
-        while known > 0 and tile + 1 < n_tiles:
-            tile += 1
-            is_known = known & 1
-            known >>= 1
-            if is_known == 0:
-                continue
+        while known > 0:
+            tile = 8 * byte + first_bit(known)
+            known &= known - 1
+            if tile >= n_tiles:
+                break
             first = tile * TILE
             n_tests += 1
             if len(term_column) == 0:
@@ -471,10 +470,12 @@ def hold_rows(
                 )  # fmt: skip
             else:
                 score_sums(scored, term_column, term_theta, theta, first, score)
-            n_hits = find_hits(score, key_sign, floor[first : first + TILE], hit)
-            for h in range(n_hits):
-                lane = first + hit[h]
-                key = key_sign * score[hit[h]] + 0.0
+            hits = reaching(score, key_sign, floor[first : first + TILE])
+            while hits != 0:
+                hit = first_bit(hits)
+                hits &= hits - 1
+                lane = first + hit
+                key = key_sign * score[hit] + 0.0
                 if key == floor[lane] and ranking.tie_sign * born[e] < floor_tie[lane]:
                     continue
                 is_inside = True
@@ -486,7 +487,7 @@ def hold_rows(
                     event_entry[n_events] = e if is_coming else -1 - e
                     event_key[n_events] = key
                     n_events += 1
-                    fetch_list(lanes, lane, pool, key < lanes.last[lane])
+                    fetch_list(lanes, lane, pool, key < lanes.last[lane], is_coming)
         i += 1
     state[N_TESTS] += n_tests
     state[N_EVENTS] = n_events
@@ -520,6 +521,8 @@ def apply_steps(
     out: ChangeColumns,
 ) -> int:
     """Take the steps one after the other, from `state` on, and write what each changes."""
+    if state[STEP] == 0 and state[PHASE] == OPENING and is_crowded(state, len(entries.row), hot, scratch):
+        return CROWDED
     while state[STEP] < len(entries.bounds) - 1:
         begin = entries.bounds[state[STEP]]
         end = entries.bounds[state[STEP] + 1]
@@ -529,11 +532,11 @@ def apply_steps(
             if state[N_TESTS] > state[MOST_TESTS]:
                 return STALE
             n_rows = state[N_ROWS]
-            n_coming = take_rows(state, entries, begin, end, grid, rows, hot.is_listed, scratch)
+            n_coming = take_rows(state, entries, begin, end, grid, rows, scratch)
             if n_coming >= max(FEW, n_rows):
                 return BULK
             state[N_HELD] += end - begin
-            remove_hot(state, entries.row, scratch.going, rows, hot)
+            remove_hot(state, entries.row, rows, hot, scratch)
             n = state[N_NEAR]
             locate_rows(grid, entries.after, n >= 0, scratch.coming, n, scratch.cell)
             add_hot(state, entries, grid, rows, hot, scratch)

@@ -53,28 +53,8 @@ UNCHANGED = -1
 #: With fewer than one in so many lanes or slots, it is not worth while to look at all.
 FEW = 16
 
-#: Lists that are fetched together, and float64s of a cache line.
+#: Slots whose changes are fetched together.
 TOGETHER = 16
-LINE = 8
-
-
-@inlined
-def fetch_ends(
-    event_lane: Ints, begin: int, end: int, list_start: Longs, list_size: Longs, k: Longs, pool: ViewPool
-) -> float:
-    """Read a little of all that some events will need; the sum is of no use.
-
-    The reads do not wait for each other, as those of one event after the other would: with many lists,
-    which no cache holds, that is what most of the time is spent on.
-    """
-    total = 0.0
-    for i in range(begin, end):
-        lane = event_lane[i]
-        # An empty list may begin where the pool ends.
-        last = min(list_start[lane] + max(0, list_size[lane] - 1), len(pool.row) - 1)
-        rest = min(last, list_start[lane] + k[lane])
-        total += pool.key[last] + pool.row[last] + pool.row[rest]
-    return total
 
 
 @lean_kernel
@@ -106,11 +86,7 @@ def land_events(
     event_key = events.key
     affected = scratch.affected
     n_affected = state[N_AFFECTED]
-    fetched = state[N_LANDED]
     for i in range(state[N_LANDED], state[N_EVENTS]):
-        if i == fetched:
-            fetched = min(i + TOGETHER, state[N_EVENTS])
-            scratch.score[0] = fetch_ends(event_lane, i, fetched, list_start, list_size, list_k, pool)
         lane = event_lane[i]
         key = event_key[i]
         if key < last[lane]:
@@ -151,17 +127,6 @@ def order_affected(state: Longs, head: Ints, first: int, count: int, affected: I
         if head[lane] >= 0:
             affected[n] = lane
             n += 1
-
-
-@inlined
-def fetch_lists(affected: Ints, begin: int, end: int, lanes: ViewLanes, pool: ViewPool) -> float:
-    """Read a little of all that some patches will need; the sum is of no use. As `fetch_ends`."""
-    total = 0.0
-    for i in range(begin, end):
-        start = lanes.list_start[affected[i]]
-        for at in range(start, start + lanes.list_size[affected[i]], LINE):
-            total += pool.key[at] + pool.row[at]
-    return total
 
 
 @inlined
@@ -350,11 +315,7 @@ def patch_lists(
     n_raw = state[N_RAW]
     status = DONE
     at = state[AT]
-    fetched = at
     while at < state[N_AFFECTED]:
-        if at >= fetched:
-            fetched = min(at + TOGETHER, state[N_AFFECTED])
-            scratch.score[0] = fetch_lists(scratch.affected, at, fetched, lanes, pool)
         lane = int(np.int64(scratch.affected[at]))
         event = head[lane]
         if event_next[event] < 0 and n_raw + 2 <= len(raw.op):
@@ -481,7 +442,10 @@ def patch_lists(
 
 @inlined
 def fetch_changes(told: Ints, told_at: Ints, begin: int, end: int, raw_end: Ints, raw: RawChanges) -> float:
-    """Read the first change of each of some slots; the sum is of no use. As `fetch_ends`."""
+    """Read the first change of each of some slots; the sum is of no use.
+
+    The reads do not wait for each other, as those of one slot after the other would.
+    """
     total = 0.0
     for t in range(begin, end):
         i = told_at[told[t]]

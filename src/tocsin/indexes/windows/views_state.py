@@ -93,9 +93,8 @@ class ViewState:
         self.cursor: Longs = np.zeros(named.STATE_SIZE, np.int64)
         self.events = _new_events(8 * TILE + capacity)
         self.scratch = self._new_scratch()
-        #: entries of the delta being taken, and how many there is working memory for
-        self._n_entries = 0
-        self._n_fitted = 0
+        #: entries of the delta being taken
+        self.n_entries = 0
         #: subscriptions registered since the grid was built, and how many there were then
         self._n_loose = 0
         self._n_built = 0
@@ -154,7 +153,7 @@ class ViewState:
         self.lane_of[slots] = taken
         self._largest_k = max(self._largest_k, int(values["k"].max()))
         self._n_loose += len(slots)
-        self._n_fitted = 0
+        self.scratch = self._fitted_scratch(self.n_entries)
 
     def rank_new(self, slots: Ints) -> None:
         """Rank what is there for subscriptions just placed, and let cells know them."""
@@ -184,10 +183,11 @@ class ViewState:
         missing = fresh_size(k) - int(self.cursor[named.N_KEPT])
         best = self._new_best(min(missing, len(self.rows.born)) + 1, 0)
         while True:
-            found = find_more(
-                self.ranking, self.lanes, lane, self.hot, int(self.cursor[named.N_HOT]), self.rows.born, best,
-                missing,
-            )  # fmt: skip
+            with np.errstate(all="ignore"):
+                found = find_more(
+                    self.ranking, self.lanes, lane, self.hot, int(self.cursor[named.N_HOT]), self.rows.born,
+                    best, missing,
+                )  # fmt: skip
             if self.cursor[named.N_KEPT] + found >= k or self.lanes.base[lane] == -np.inf:
                 break
             # Not enough above the base: find a lower one.
@@ -255,27 +255,25 @@ class ViewState:
             room = max(top, have + (have if have < LARGE else have // EIGHTH))
             room = -(-room // EIGHTH) * EIGHTH
             self.rows = ViewRows(*(_lengthened(column, room) for column in self.rows))
-        self.scratch = self._fitted_scratch(self._n_entries)
+        self.scratch = self._fitted_scratch(self.n_entries)
 
-    def make_room_for_entries(self, count: int) -> None:
-        """Room for a delta of `count` entries; what a much larger one took is given back."""
-        self._n_entries = count
+    def make_room_for_entries(self) -> None:
+        """Room for the delta being taken; what a much larger one took is given back."""
         if 2 * self.cursor.item(named.N_HOLES) > self.cursor.item(named.N_HOT):
             self._pack_hot()
-        n_hot = self.cursor.item(named.N_HOT)
-        is_much = len(self.scratch.going) > max(LARGE, EIGHTH * count)
-        if is_much:
+        room = self.cursor.item(named.N_HOT) + self.n_entries
+        if self.n_entries < self.cursor[named.FEW_ENTRIES]:
             self.scratch = self._new_scratch()
-            self.hot = HotRows(*(column[: n_hot + count].copy() for column in _arrays(self.hot)))
-        if is_much or count > self._n_fitted or n_hot + count > len(self.hot.row):
-            self._make_room_for_hot(n_hot + count)
-            self.scratch = self._fitted_scratch(count)
-            self._n_fitted = count
+            self.hot = HotRows(*(column[:room].copy() for column in _arrays(self.hot)))
+        self._make_room_for_hot(room)
+        self.scratch = self._fitted_scratch(self.n_entries)
+        has_room_for = len(self.scratch.going)
+        self.cursor[named.FEW_ENTRIES] = has_room_for / EIGHTH if has_room_for > LARGE else 0
 
     def grow_events(self) -> None:
         """Twice the room for events."""
         self.events = ViewEvents(*(grown(column, len(column) + 1) for column in self.events))
-        self.scratch = self._fitted_scratch(self._n_entries)
+        self.scratch = self._fitted_scratch(self.n_entries)
 
     def grow_pool(self) -> None:
         """Pack the lists together, into more room unless that frees an eighth of it. Cost: all lists."""
@@ -378,7 +376,7 @@ class ViewState:
         begin = int(self.cursor[named.N_HOT])
         end = begin + len(rows)
         # As much room must be left for a delta as there was.
-        self._make_room_for_hot(end + self._n_entries)
+        self._make_room_for_hot(end + self.n_entries)
         self.rows.hot_at[rows] = np.arange(begin, end)
         self.rows.mark[rows] = named.HOT
         self.hot.row[begin:end] = rows

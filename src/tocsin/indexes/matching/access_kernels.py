@@ -25,7 +25,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     AccessColumns,
     Visits,
     cell_of,
-    count_bits,
     high_of,
     low_of,
     pack_cells,
@@ -41,6 +40,7 @@ from tocsin.indexes.matching.common_kernels import (
     IdOrder,
     Matches,
     Records,
+    count_bits,
     offer_match,
 )
 from tocsin.indexes.shared.jit import lean_kernel

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING, Bounds
+from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING
 from tocsin.indexes.matching.betree_code_kernels import Codes, encode_value
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALL,
@@ -25,6 +25,7 @@ from tocsin.indexes.matching.betree_layout_kernels import (
     WHOLE,
     Tree,
 )
+from tocsin.indexes.matching.bound_kernels import Bounds
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,

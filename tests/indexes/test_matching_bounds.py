@@ -49,4 +49,6 @@ def test_places_among_many_bounds(count: int) -> None:
 
 def test_nan_is_below_nothing() -> None:
     bounds = spaced_bounds(np.array([1.0, 2.0]), np.array([2], np.int64))
-    assert place_value(bounds, 0, np.nan) == (0, 0, False)
+    below, at_most, is_there = place_value(bounds, 0, np.nan)
+    assert below == at_most == 0
+    assert not is_there

@@ -36,6 +36,7 @@ from tocsin.indexes.matching.common_kernels import (
     read_prefix,
 )
 from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.lanes import read_alone
 from tocsin.indexes.shared.names_kernels import Whole
 from tocsin.indexes.shared.prefetch import prefetch
 
@@ -184,8 +185,8 @@ def try_heads(
                 block, record = np.uint32(open_block[chosen]), np.uint64(open_record[chosen])
                 following, guards = record + one, np.int64(GUARDS)
                 for number in range(np.uint32(first[record]), np.uint32(first[following])):
-                    packed = predicate[number]
-                    guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                    packed = read_alone(predicate, np.uint64(number))
+                    guards &= packed - laid[np.uint64(packed) >> np.uint64(KEY_SHIFT)]
                 is_match = guards == GUARDS
             # The next record of the block whose keys the event may have.
             end = np.uint64(record_of[block + np.uint32(1)])

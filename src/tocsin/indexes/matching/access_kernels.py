@@ -44,6 +44,7 @@ from tocsin.indexes.matching.common_kernels import (
     offer_match,
 )
 from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.lanes import read_alone
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Place in `Matches.progress`: how many rows the desk or the report should have had.
@@ -178,8 +179,8 @@ def sift_visits(
                     # Nothing stops at the first that fails: most candidates have none.
                     guards = np.int64(GUARDS)
                     for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        packed = predicate[number]
-                        guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                        packed = read_alone(predicate, np.uint64(number))
+                        guards &= packed - laid[np.uint64(packed) >> np.uint64(KEY_SHIFT)]
                     is_match = guards == GUARDS
                     if is_tested and is_match:
                         is_match = passes_tests(tests, record, predicate, events, visits)

@@ -12,7 +12,6 @@ import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
-    GROUP,
     GUARDS,
     KEY_SHIFT,
     LACKING,
@@ -114,6 +113,7 @@ def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole)
             predicate = first[record_of[by_reach[places[number]]]]
             prefetch(part.records.predicate, predicate)
             prefetch(part.records.predicate, predicate + LINE)
+            prefetch(part.records.slot, record_of[by_reach[places[number]]])
 
 
 @lean_kernel
@@ -134,7 +134,7 @@ def try_heads(
     of the others, `visits.n_looked` says how far they came. Returns how many visits are left.
     """
     blocks, records, tests = part.blocks, part.records, part.tests
-    by_reach, block_reach, record_of, alive = blocks.by_reach, blocks.reach, blocks.record, blocks.alive
+    by_reach, block_reach, record_of = blocks.by_reach, blocks.reach, blocks.record
     first, predicate, slots, reach = records.first, records.predicate, records.slot, records.reach
     scores, is_tested, top, one = records.score, tests.first.shape[0] > 0, best.slot.shape[1], np.uint64(1)
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
@@ -195,16 +195,13 @@ def try_heads(
             open_record[chosen] = following
             open_reach[chosen] = reach[following] if following < end else -1.0
             if is_match:
-                looked = record - np.uint64(record_of[block])
-                is_alive = (alive[block, looked // np.uint64(GROUP)] >> (looked % np.uint64(GROUP))) & one
-                if is_alive == 0 or (
-                    is_tested and not passes_tests(tests, record, predicate, events, visits)
-                ):
+                slot = np.int64(slots[record])
+                if slot < 0 or (is_tested and not passes_tests(tests, record, predicate, events, visits)):
                     continue
                 patience += PATIENCE
                 score = scores[record] if is_even else weigh_record(records, record, events, visits, kind)
                 if not score < worst:
-                    offer_match(best, heap, np.int64(slots[record]), score, ids)
+                    offer_match(best, heap, slot, score, ids)
                     worst = best.score[heap, 0] if best.size[heap] == top else -np.inf
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING

@@ -23,7 +23,7 @@ from tocsin.indexes.matching import (
     bounds,
     events_from_rows,
 )
-from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_BITS, Bounds
+from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_BITS
 from tocsin.indexes.matching.betree_code_kernels import Codes, pack_expressions
 from tocsin.indexes.matching.betree_layout_kernels import N_NODES
 from tocsin.indexes.matching.common_kernels import PREDICATE, SLOT, SUM
@@ -249,7 +249,7 @@ def test_more_bounds_than_codes_leave_nothing_sure(monkeypatch: pytest.MonkeyPat
 def test_keys_beyond_codes_are_met_by_every_event() -> None:
     predicates, slots = np.zeros(1, PREDICATE), np.zeros(1, SLOT)
     predicates["key"], predicates["test"], slots["count"] = 1 << KEY_BITS, -1, 1
-    codes = Codes(Bounds(np.zeros(2, np.int64), np.zeros(0)), np.zeros(1, np.int64))
+    codes = Codes(bounds.spaced_bounds(np.zeros(0), np.zeros(1, np.int64)), np.zeros(1, np.int64))
     score, is_sure = np.zeros(1), np.ones(1, np.int8)
     pack_expressions(predicates, slots, slots_of([0]), np.int64(SUM), codes, score, is_sure)
     assert codes.packed[0] == GUARDS

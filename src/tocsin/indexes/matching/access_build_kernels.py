@@ -15,19 +15,17 @@ from tocsin.indexes.matching.access_layout_kernels import (
     SIEVE,
     WORD_COLUMNS,
     Blocks,
-    Bounds,
     RecordColumns,
     Words,
     bit_of,
     cell_of,
-    count_bits,
     high_of,
     key_of,
     low_of,
     pack_cells,
     pack_predicate,
 )
-from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term
+from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term, count_bits
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
@@ -121,20 +119,20 @@ def encode_predicates(
     high: Floats,
     key_first: Longs,
     table: Table,
-    bounds: Bounds,
+    out_value: Floats,
+    out_n_bounds: Longs,
     out_code: Longs,
     out_crowd: Ints,
 ) -> None:
     """Find the bounds of each key, pack predicates, and count how many others of its key each overlaps.
 
-    Predicates come by key. `table` is empty, and has room for the bounds of any key; `bounds.value` has room
-    for those of all. Cost: linear, and the different bounds of a key times their logarithm.
+    Predicates come by key. `table` is empty, and has room for the bounds of any key; `out_value` has room for
+    those of all. Cost: linear, and the different bounds of a key times their logarithm.
     """
     low_bits, high_bits = low.view(np.int64), high.view(np.int64)
     n_low, n_high = np.empty_like(table.code), np.empty_like(table.code)
     begin = np.int64(0)
     for key in range(key_first.shape[0] - 1):
-        bounds.first[key] = begin
         n_bounds = np.int64(0)
         for place in range(key_first[key], key_first[key + 1]):
             if low[place] <= high[place]:
@@ -144,7 +142,7 @@ def encode_predicates(
                 last = number_bound(table, high_bits[place], n_bounds)
                 n_bounds += np.int64(last == n_bounds)
                 out_code[place] = (first << HALF) | last
-        values = bounds.value[begin : begin + n_bounds]
+        values = out_value[begin : begin + n_bounds]
         for number in range(n_bounds):
             values[number] = table.bits[table.place[number : number + 1]].view(np.float64)[0]
             table.number[table.place[number]] = -1
@@ -171,8 +169,8 @@ def encode_predicates(
             if low_of(packed) != NEVER:
                 crowd = np.int64(n_low[high_of(packed)]) - n_high[low_of(packed)]
             out_crowd[place] = crowd
+        out_n_bounds[key] = n_bounds
         begin += n_bounds
-    bounds.first[key_first.shape[0] - 1] = begin
 
 
 @kernel
@@ -202,11 +200,10 @@ def choose_access(
 
 
 @kernel
-def trait_of(packed: Whole, bound_first: Longs) -> np.int64:
+def trait_of(packed: Whole, n_bounds: Longs) -> np.int64:
     """A predicate's key, and in which share of the key's bounds its range begins."""
     key = key_of(packed)
-    n_bounds = bound_first[key + 1] - bound_first[key]
-    return np.int64(TRAITS * key + min(TRAITS * low_of(packed) // max(n_bounds, 1), TRAITS - 1))
+    return np.int64(TRAITS * key + min(TRAITS * low_of(packed) // max(n_bounds[key], 1), TRAITS - 1))
 
 
 @kernel
@@ -230,7 +227,7 @@ def find_family(traits: Longs, n_traits: Whole, holders: Words, n_families: Whol
 def sort_families(
     first: Longs,
     predicate: Longs,
-    bound_first: Longs,
+    n_bounds: Longs,
     key_record: Longs,
     order: Ints,
     holders: Words,
@@ -255,7 +252,7 @@ def sort_families(
             low, n_traits = first[order[place]], first[order[place] + 1] - first[order[place]]
             n_traits = min(n_traits, traits.shape[0])
             for number in range(n_traits):
-                traits[number] = trait_of(predicate[low + number], bound_first)
+                traits[number] = trait_of(predicate[low + number], n_bounds)
             family = find_family(traits, n_traits, holders, n_mine)
             n_mine = np.int64(max(n_mine, family + 1))
             for number in range(n_traits):

@@ -12,7 +12,6 @@ import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
-    GROUP,
     GUARDS,
     KEY_SHIFT,
     LACKING,
@@ -36,6 +35,7 @@ from tocsin.indexes.matching.common_kernels import (
     read_prefix,
 )
 from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.lanes import read_alone
 from tocsin.indexes.shared.names_kernels import Whole
 from tocsin.indexes.shared.prefetch import prefetch
 
@@ -113,6 +113,7 @@ def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole)
             predicate = first[record_of[by_reach[places[number]]]]
             prefetch(part.records.predicate, predicate)
             prefetch(part.records.predicate, predicate + LINE)
+            prefetch(part.records.slot, record_of[by_reach[places[number]]])
 
 
 @lean_kernel
@@ -133,7 +134,7 @@ def try_heads(
     of the others, `visits.n_looked` says how far they came. Returns how many visits are left.
     """
     blocks, records, tests = part.blocks, part.records, part.tests
-    by_reach, block_reach, record_of, alive = blocks.by_reach, blocks.reach, blocks.record, blocks.alive
+    by_reach, block_reach, record_of = blocks.by_reach, blocks.reach, blocks.record
     first, predicate, slots, reach = records.first, records.predicate, records.slot, records.reach
     scores, is_tested, top, one = records.score, tests.first.shape[0] > 0, best.slot.shape[1], np.uint64(1)
     first_value, keys, codes, laid = visits.first_value, visits.value_key, visits.value_code, visits.laid_code
@@ -184,8 +185,8 @@ def try_heads(
                 block, record = np.uint32(open_block[chosen]), np.uint64(open_record[chosen])
                 following, guards = record + one, np.int64(GUARDS)
                 for number in range(np.uint32(first[record]), np.uint32(first[following])):
-                    packed = predicate[number]
-                    guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                    packed = read_alone(predicate, np.uint64(number))
+                    guards &= packed - laid[np.uint64(packed) >> np.uint64(KEY_SHIFT)]
                 is_match = guards == GUARDS
             # The next record of the block whose keys the event may have.
             end = np.uint64(record_of[block + np.uint32(1)])
@@ -194,16 +195,13 @@ def try_heads(
             open_record[chosen] = following
             open_reach[chosen] = reach[following] if following < end else -1.0
             if is_match:
-                looked = record - np.uint64(record_of[block])
-                is_alive = (alive[block, looked // np.uint64(GROUP)] >> (looked % np.uint64(GROUP))) & one
-                if is_alive == 0 or (
-                    is_tested and not passes_tests(tests, record, predicate, events, visits)
-                ):
+                slot = np.int64(slots[record])
+                if slot < 0 or (is_tested and not passes_tests(tests, record, predicate, events, visits)):
                     continue
                 patience += PATIENCE
                 score = scores[record] if is_even else weigh_record(records, record, events, visits, kind)
                 if not score < worst:
-                    offer_match(best, heap, np.int64(slots[record]), score, ids)
+                    offer_match(best, heap, slot, score, ids)
                     worst = best.score[heap, 0] if best.size[heap] == top else -np.inf
         for number in range(first_value[event], first_value[event + 1]):
             laid[np.uint32(keys[number])] = LACKING

@@ -25,7 +25,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     AccessColumns,
     Visits,
     cell_of,
-    count_bits,
     high_of,
     low_of,
     pack_cells,
@@ -42,9 +41,11 @@ from tocsin.indexes.matching.common_kernels import (
     IdOrder,
     Matches,
     Records,
+    count_bits,
     offer_match,
 )
 from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.lanes import read_alone
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Place in `Matches.progress`: how many rows the desk or the report should have had.
@@ -163,8 +164,8 @@ def sift_visits(
                     # Nothing stops at the first that fails: most candidates have none.
                     guards = np.int64(GUARDS)
                     for number in range(np.uint32(first[record]), np.uint32(first[record + one])):
-                        packed = predicate[number]
-                        guards &= packed - laid[np.uint32(packed >> KEY_SHIFT)]
+                        packed = read_alone(predicate, np.uint64(number))
+                        guards &= packed - laid[np.uint64(packed) >> np.uint64(KEY_SHIFT)]
                     is_match = guards == GUARDS
                     if is_tested and is_match:
                         is_match = passes_tests(tests, record, predicate, events, visits)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.indexes.matching.bound_kernels import Bounds
 from tocsin.indexes.matching.common_kernels import Records
 from tocsin.indexes.shared.jit import kernel
 from tocsin.indexes.shared.names_kernels import Whole
@@ -52,24 +53,9 @@ CELL_GUARDS = 0x8080808080808080
 WORD_COLUMNS = 4
 COLUMN_BITS = 2 * CELL_BITS
 
-#: Every second bit, every second pair, every second four; and a one in every byte.
-ODD_BITS = 0x5555555555555555
-ODD_PAIRS = 0x3333333333333333
-ODD_FOURS = 0x0F0F0F0F0F0F0F0F
-ONES = 0x0101010101010101
-
 #: A column of a block: a key that many of its records ask for; the least of the codes that they ask for; how
 #: many of a code's bits a cell leaves out.
 COLUMN = np.dtype([("key", np.int32), ("low", np.int32), ("shift", np.int32)], align=True)
-
-
-class Bounds(NamedTuple):
-    """The different bounds of each key's predicates, in order: a bound's place is its code."""
-
-    #: int64 (keys + 1,): where each key begins in `value`
-    first: Longs
-    #: float64
-    value: Floats
 
 
 class Blocks(NamedTuple):
@@ -245,12 +231,3 @@ def pack_cells(first: np.uint64, last: np.uint64) -> np.uint64:
 def bit_of(key: Whole) -> np.uint64:
     """The bit of a key in a set of keys: other keys may share it."""
     return np.uint64(1) << np.uint64(((key * SPREAD) & SPREAD_MASK) >> SPREAD_SHIFT)
-
-
-@kernel
-def count_bits(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(ODD_BITS))
-    word = (word & np.uint64(ODD_PAIRS)) + ((word >> np.uint64(2)) & np.uint64(ODD_PAIRS))
-    word = (word + (word >> np.uint64(4))) & np.uint64(ODD_FOURS)
-    return (word * np.uint64(ONES)) >> np.uint64(56)

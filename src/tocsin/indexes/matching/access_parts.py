@@ -40,7 +40,6 @@ from tocsin.indexes.matching.access_layout_kernels import (
     WORD_COLUMNS,
     AccessColumns,
     Blocks,
-    Bounds,
     RecordColumns,
     Tests,
     Visits,
@@ -50,12 +49,14 @@ from tocsin.indexes.matching.access_layout_kernels import (
 )
 from tocsin.indexes.matching.access_report_kernels import Desk
 from tocsin.indexes.matching.attributes import Attributes
+from tocsin.indexes.matching.bound_kernels import Bounds
 from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
 from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, Best, EventColumns, IdOrder, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.lone import LoneRanges, is_lone
 from tocsin.indexes.shared.direct import compiled
+from tocsin.indexes.shared.lanes import LANES
 
 #: Where visits were listed is kept for the next events if it takes no more than this for each record.
 KEPT_BYTES = 4
@@ -194,7 +195,11 @@ class Part:
         assert self.n_alive == np.count_nonzero(records.slot >= 0)
         assert records.first[-1] == len(records.predicate) == len(records.weight)
         for begin, end in zip(bounds.first[:-1].tolist(), bounds.first[1:].tolist(), strict=True):
-            assert (np.diff(bounds.value[begin:end]) > 0).all()
+            value = bounds.value[begin:end]
+            n_bounds = np.count_nonzero(~np.isnan(value))
+            assert (np.diff(value[:n_bounds]) > 0).all()
+            assert end - begin - LANES < n_bounds <= end - begin
+            assert begin % LANES == 0
         assert blocks.record[0] == 0
         assert blocks.record[-1] == self.n_records
         assert blocks.first[-1] == len(blocks.low) == len(blocks.record) - 1
@@ -302,12 +307,12 @@ def _blocked_parts(slots: Ints, given: Conjunctions, score: int) -> list[Part]:
 def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessColumns:
     first = np.append(starts_of(given.counts), len(given.predicates))
     weight = given.predicates["weight"].copy()
-    bounds, predicate, access = _encode(given, first, n_keys)
+    bounds, n_bounds, predicate, access = _encode(given, first, n_keys)
     score, reach = np.empty(len(slots)), np.empty(len(slots))
     score_records(first, weight, kind, score, reach)
     if np.array_equal(score, reach):
         reach = score
-    key_block, block_record, block_of = _assign_blocks(predicate, access, first, bounds.first)
+    key_block, block_record, block_of = _assign_blocks(predicate, access, first, n_bounds)
     source = np.empty(len(slots), np.int32)
     place_records(np.argsort(-reach, kind="stable"), block_of, block_record[:-1].astype(np.int64), source)
     moved_score = score[source]
@@ -326,24 +331,22 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
     return AccessColumns(bounds, blocks, records, tests)
 
 
-def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Longs, Ints]:
-    """Bounds by key, packed predicates, and the access predicate of each conjunction, -1 without one."""
-    bounds, key_first, code, crowd = encoded_by_key(given.predicates, n_keys)
+def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Longs, Longs, Ints]:
+    """Bounds by key, how many these are, packed predicates, and the access predicate of each, -1 without."""
+    bounds, n_bounds, key_first, code, crowd = encoded_by_key(given.predicates, n_keys)
     predicate, access = np.empty(len(code), np.int64), np.empty(len(given.counts), np.int32)
     choose_access(given.predicates, first, key_first, code, crowd, predicate, access)
-    return bounds, predicate, access
+    return bounds, n_bounds, predicate, access
 
 
-def _assign_blocks(
-    predicate: Longs, access: Ints, first: Longs, bound_first: Longs
-) -> tuple[Ints, Ints, Ints]:
+def _assign_blocks(predicate: Longs, access: Ints, first: Longs, n_bounds: Longs) -> tuple[Ints, Ints, Ints]:
     """First block of each key, first record of each block, and the block of each conjunction.
 
     Those of a key are ordered by how long their ranges are, to a factor of two, and by where these begin, so
     that the hulls of blocks are short; and those that ask for the same keys are in the same blocks, so that
     these need few columns.
     """
-    n_keys = len(bound_first) - 1
+    n_keys = len(n_bounds)
     if len(predicate) == 0:
         predicate = np.zeros(1, np.int64)
     packed = predicate[access]
@@ -359,7 +362,7 @@ def _assign_blocks(
     ordered, family_first = np.empty_like(order), np.empty(len(order) + 1, np.int32)
     holders, family_of = np.zeros(TRAITS * n_keys, np.uint64), np.empty(len(order), np.uint8)
     n_families = sort_families(
-        first, predicate, bound_first, key_record, order, holders, family_of, ordered, family_first
+        first, predicate, n_bounds, key_record, order, holders, family_of, ordered, family_first
     )
     family_first[n_families] = len(order)
     block_record = _cut_evenly(family_first[: n_families + 1])

@@ -130,10 +130,15 @@ def place_rows(desk: Desk, begin: Whole, size: Whole, base: Whole, out_slot: Int
 @lean_kernel
 def sort_matches(found: Matches, runs: Runs, desk: Desk, out: Matches) -> None:
     """Write all matches, by event and then by slot; the desk has room for those of any event."""
+    there = Desk(found.subscription, found.score, desk.spare, desk.tally, desk.bits)
     for event in range(runs.row.shape[0] - 1):
         base = runs.row[event]
         size = runs.row[event + 1] - base
         out.step[base : base + size] = event
+        if runs.first[event + 1] - runs.first[event] == 1:
+            # One run is sorted from where it is.
+            place_rows(there, runs.begin[runs.first[event]], size, base, out.subscription, out.score)
+            continue
         place = np.int64(0)
         for run in range(runs.first[event], runs.first[event + 1]):
             for row in range(runs.begin[run], runs.end[run]):

@@ -11,24 +11,22 @@ from tocsin.indexes.matching.access_layout_kernels import (
     SPREAD,
     SPREAD_MASK,
     AccessColumns,
-    Bounds,
     Visits,
     bit_of,
-    count_bits,
     high_of,
     low_of,
     pack_value,
 )
+from tocsin.indexes.matching.bound_kernels import Bounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.common_kernels import (
     KINDS,
     PRODUCT,
     TEXT,
     EventColumns,
-    count_at_most,
-    count_below,
+    count_bits,
     read_prefix,
 )
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Scores are rounded in another order than their bounds: this much more is always enough.
@@ -37,10 +35,9 @@ ROUNDING = 1.0 + 1e-9
 CHUNK = 1 << 12
 
 
-@lean_kernel
+@inlined
 def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, visits: Visits) -> None:
     """Write the codes of an event's values, and what bounds its weights."""
-    value = bounds.value
     number = visits.first_value[event]
     greatest, is_even, is_bounding, present, keys = 1.0, True, True, np.uint32(0), np.uint64(0)
     for entry in range(events.offsets[event], events.offsets[event + 1]):
@@ -49,17 +46,16 @@ def encode_event(bounds: Bounds, events: EventColumns, event: Whole, kind: int, 
         if known < 0 or not low <= high:
             continue
         key = KINDS * known + of
-        begin, end = bounds.first[key], bounds.first[key + 1]
-        if begin == end:
+        if bounds.first[key] == bounds.first[key + 1]:
             continue
         if of == TEXT:
             low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
             high = low
-        first = count_below(value, begin, end, low)
+        first = count_below(bounds, key, low)
         # A value equals one bound at most; a range may hold any number of them.
-        last = first if begin + first < end and value[begin + first] == low else first - 1
+        last = first if is_bound(bounds, key, first, low) else first - 1
         if low < high:
-            last = count_at_most(value, begin, end, high) - 1
+            last = count_at_most(bounds, key, high) - 1
         visits.value_key[number], visits.value_entry[number] = key, entry
         visits.value_code[number] = pack_value(first, last)
         number += 1

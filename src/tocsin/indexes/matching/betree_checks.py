@@ -47,6 +47,7 @@ def check_codes(tree: Tree, codes: Codes, columns: MatchColumns) -> None:
             low, high, _, key, test = columns.predicates[place].tolist()
             begin, end = codes.bounds.first[key : key + 2].tolist()
             values = codes.bounds.value[begin:end]
+            values = values[~np.isnan(values)]
             first, last = np.searchsorted(values, low, side="right") - 1, np.searchsorted(values, high)
             assert codes.packed[place] == pack_predicate(key, int(first), int(last))
             is_sure &= test < 0 and low in values[max(first, 0) :] and high in values[: last + 1]

@@ -15,11 +15,11 @@ from tocsin.indexes.contract import Floats, Ints, Longs, Ops
 from tocsin.indexes.matching.access_layout_kernels import (
     GUARDS,
     KEY_BITS,
-    Bounds,
     pack_predicate,
     pack_value,
 )
-from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term, count_at_most, count_below
+from tocsin.indexes.matching.bound_kernels import Bounds, count_at_most, count_below, is_bound
+from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term
 from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.names_kernels import Whole
 
@@ -30,12 +30,6 @@ class Codes(NamedTuple):
     bounds: Bounds
     #: int64 (predicates,): packed, in the places of the store's
     packed: Longs
-
-
-@lean_kernel
-def is_bound(bounds: Bounds, begin: Whole, end: Whole, place: Whole, value: float) -> bool:
-    """Whether a value is the bound of its key at a place, which may be beyond either end."""
-    return bool(0 <= place < end - begin and bounds.value[begin + place] == value)
 
 
 @lean_kernel
@@ -62,23 +56,21 @@ def pack_expressions(
                 packed[place] = GUARDS
                 is_sure = False
                 continue
-            begin, end = bounds.first[key], bounds.first[key + 1]
-            low_code = np.int64(count_at_most(bounds.value, begin, end, low) - 1)
-            high_code = np.int64(count_below(bounds.value, begin, end, high))
+            low_code = np.int64(count_at_most(bounds, key, low) - 1)
+            high_code = count_below(bounds, key, high)
             packed[place] = pack_predicate(key, low_code, high_code)
             is_sure &= predicate["test"] < 0
-            is_sure &= is_bound(bounds, begin, end, low_code, low)
-            is_sure &= is_bound(bounds, begin, end, high_code, high)
+            is_sure &= is_bound(bounds, key, low_code, low)
+            is_sure &= is_bound(bounds, key, high_code, high)
         out_score[given[number]], out_is_sure[given[number]] = score, is_sure
 
 
 @lean_kernel
 def encode_value(bounds: Bounds, key: Whole, low: float, high: float) -> np.int64:
     """The codes of an event's value. Cost: the logarithm of the key's bounds."""
-    begin, end = bounds.first[key], bounds.first[key + 1]
-    first = np.int64(count_below(bounds.value, begin, end, low))
+    first = count_below(bounds, key, low)
     # A value equals one bound at most; a range may hold any number of them.
-    last = first if is_bound(bounds, begin, end, first, low) else first - 1
+    last = first if is_bound(bounds, key, first, low) else first - 1
     if low < high:
-        last = np.int64(count_at_most(bounds.value, begin, end, high) - 1)
+        last = np.int64(count_at_most(bounds, key, high) - 1)
     return pack_value(first, last)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Ops
-from tocsin.indexes.matching.access_layout_kernels import Bounds
 from tocsin.indexes.matching.betree_code_kernels import Codes, pack_expressions
-from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
+from tocsin.indexes.matching.bound_kernels import Bounds
+from tocsin.indexes.matching.bounds import encoded_by_key, has_codes, spaced_bounds
 from tocsin.indexes.matching.store import PredicateStore
 from tocsin.indexes.shared.columns import grown
 
@@ -53,7 +53,7 @@ class TreeCodes:
         predicates, n_keys = self._store.columns.predicates[: self._store.n_predicates], self._store.n_keys
         bounds = _no_bounds(n_keys)
         if len(predicates) and has_codes(predicates, n_keys):
-            bounds = encoded_by_key(predicates, n_keys)[0]
+            bounds = encoded_by_key(predicates, n_keys).bounds
         self.columns = self.columns._replace(bounds=bounds)
         self.add(slots, out_score, out_is_sure)
         self._n_collected, self._n_since = len(predicates), 0
@@ -69,4 +69,4 @@ class TreeCodes:
 
 
 def _no_bounds(n_keys: int) -> Bounds:
-    return Bounds(np.zeros(n_keys + 1, np.int64), np.zeros(0))
+    return spaced_bounds(np.zeros(0), np.zeros(n_keys, np.int64))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING, Bounds
+from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING
 from tocsin.indexes.matching.betree_code_kernels import Codes, encode_value
 from tocsin.indexes.matching.betree_layout_kernels import (
     ALL,
@@ -25,6 +25,7 @@ from tocsin.indexes.matching.betree_layout_kernels import (
     WHOLE,
     Tree,
 )
+from tocsin.indexes.matching.bound_kernels import Bounds
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
@@ -45,7 +46,8 @@ from tocsin.indexes.matching.common_kernels import (
     report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.shared.jit import lean_kernel
+from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.lanes import read_alone
 from tocsin.indexes.shared.names_kernels import Whole
 
 #: Place in `Matches.progress`: runs written.
@@ -205,7 +207,8 @@ def sift_items(
         # Nothing stops at the first that fails: when that is cannot be predicted.
         guards = np.int64(GUARDS)
         for place in range(start, start + size):
-            guards &= packed[place] - code[np.uint32(packed[place] >> KEY_SHIFT)]
+            one = read_alone(packed, np.uint64(place))
+            guards &= one - code[np.uint64(one) >> np.uint64(KEY_SHIFT)]
         n_compared += np.int64(size)
         # Always written, kept if it counts.
         out_found[n_found] = number
@@ -213,8 +216,57 @@ def sift_items(
     return int(n_found), n_compared
 
 
+@inlined
+def note_losses(partition: np.void, lost: Whole) -> None:
+    """Count what an event has evaluated in vain in a bucket of a partition."""
+    partition["lost"] += lost
+    partition["seen"] += 1.0
+    if partition["seen"] > 2.0 * WINDOW:
+        partition["lost"] /= 2.0
+        partition["seen"] /= 2.0
+
+
 @lean_kernel
-def match_event(
+def list_buckets(tree: Tree, laid: Laid, n_keys: int) -> int:
+    """List the buckets with items that the event laid out meets, into `laid.waiting`; returns how many."""
+    nodes, partitions, root = tree.nodes, tree.partitions, tree.root
+    value_low, value_high, laid_code = laid.low, laid.high, laid.code
+    stack, listed = laid.stack, laid.waiting
+    n_stack, n_listed = np.uint32(0), np.uint32(0)
+    listed[0] = 0
+    n_listed += np.uint32(nodes[0]["count"] > 0)
+    for number in range(n_keys):
+        asked = root[laid.keys[number]]
+        if asked >= 0:
+            stack[n_stack] = partitions[asked]["top"]
+            n_stack += np.uint32(1)
+    while n_stack > 0:
+        n_stack -= np.uint32(1)
+        node = np.uint32(stack[n_stack])
+        bucket = nodes[node]
+        low, high = value_low[np.uint32(bucket["key"])], value_high[np.uint32(bucket["key"])]
+        if not (low <= bucket["high"] and bucket["low"] <= high):
+            continue
+        for child in (bucket["left"], bucket["right"]):
+            if child >= 0:
+                stack[n_stack] = child
+                n_stack += np.uint32(1)
+        if not (low <= bucket["own_high"] and bucket["own_low"] <= high):
+            continue
+        if bucket["count"] > 0:
+            listed[n_listed] = node
+            n_listed += np.uint32(1)
+        asked = bucket["partitions"]
+        while asked >= 0:
+            if laid_code[np.uint32(partitions[asked]["key"])] != LACKING:
+                stack[n_stack] = partitions[asked]["top"]
+                n_stack += np.uint32(1)
+            asked = partitions[asked]["next"]
+    return int(n_listed)
+
+
+@lean_kernel
+def match_all(
     tree: Tree,
     columns: MatchColumns,
     codes: Codes,
@@ -222,20 +274,59 @@ def match_event(
     event: Whole,
     laid: Laid,
     n_keys: int,
+    is_even: bool,
+    out: Matches,
+) -> bool:
+    """All matches of the event laid out, into `out`. False: it is too full."""
+    nodes, partitions, items, packed = tree.nodes, tree.partitions, tree.items, codes.packed
+    out_slot, out_score, found, listed = out.subscription, out.score, laid.found, laid.waiting
+    row, kind = out.progress[N_ROWS], tree.settings[SCORE]
+    n_listed = list_buckets(tree, laid, n_keys)
+    for turn in range(n_listed):
+        bucket = nodes[np.uint32(listed[turn])]
+        count, first = np.int64(bucket["count"]), np.int64(bucket["first"])
+        if row + count > out_slot.shape[0]:
+            return False
+        n_found, lost = sift_items(items, packed, laid.code, first, count, found)
+        for number in range(np.uint32(n_found)):
+            item = items[np.uint32(found[number])]
+            start, size, score = np.int64(item["start"]), np.int64(item["count"]), item["score"]
+            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, laid):
+                continue
+            lost -= size
+            if not is_even:
+                score = score_expression(columns.predicates, start, size, laid.weight, kind)
+            out_slot[row], out_score[row] = item["slot"], score
+            row += 1
+        if bucket["partition"] >= 0:
+            note_losses(partitions[bucket["partition"]], lost)
+    if row > out.progress[N_ROWS]:
+        out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = event, out.progress[N_ROWS]
+        out.progress[N_RUNS] += 1
+        out.progress[N_ROWS] = row
+    return True
+
+
+@lean_kernel
+def match_best(
+    tree: Tree,
+    columns: MatchColumns,
+    codes: Codes,
+    events: EventColumns,
+    laid: Laid,
+    n_keys: int,
     is_bounded: bool,
     is_even: bool,
     best: Best,
     ids: IdOrder,
-    out: Matches,
-) -> bool:
-    """The matches of the event laid out, into `out` or its heap. False: `out` is too full."""
+) -> None:
+    """The best matches of the event laid out, into a heap."""
     # One nest of loops over local names, for the same reasons as in the access index.
     nodes, partitions, items, entries = tree.nodes, tree.partitions, tree.items, tree.entries
     summaries, root, packed, kind = tree.summaries, tree.root, codes.packed, tree.settings[SCORE]
     value_low, value_high, weight, laid_code = laid.low, laid.high, laid.weight, laid.code
     stack, found, promise, waiting = laid.stack, laid.found, laid.promise, laid.waiting
-    out_slot, out_score, predicates = out.subscription, out.score, columns.predicates
-    row, top = out.progress[N_ROWS], best.slot.shape[1]
+    predicates, top = columns.predicates, best.slot.shape[1]
     is_bounded &= not tree.settings[IS_RIGID]
     n_stack, n_waiting, worst = 1, 0, -np.inf
     stack[0] = 0
@@ -263,7 +354,7 @@ def match_event(
         count, first = np.int64(bucket["count"]), np.int64(bucket["first"])
         # A bucket that is all of its partition has just been held against its promise.
         is_promising &= bucket["left"] < 0 and bucket["right"] < 0 and bucket["partitions"] < 0
-        if top > 0 and is_bounded and worst > -np.inf and count > 0 and node > 0 and not is_promising:
+        if is_bounded and worst > -np.inf and count > 0 and node > 0 and not is_promising:
             begin = np.int64(summaries[node, OWN, FIRST])
             end = begin + summaries[node, OWN, COUNT]
             # The whole first: it is there at hand, and mostly enough.
@@ -272,8 +363,6 @@ def match_event(
                 or bound_score(entries, begin, end, weight, kind) < worst
             ):
                 count = np.int64(0)
-        if top == 0 and row + count > out_slot.shape[0]:
-            return False
         n_found, lost = sift_items(items, packed, laid_code, first, count, found)
         for number in range(np.uint32(n_found)):
             item = items[np.uint32(found[number])]
@@ -283,19 +372,11 @@ def match_event(
             lost -= size
             if not is_even:
                 score = score_expression(predicates, start, size, weight, kind)
-            if top == 0:
-                out_slot[row], out_score[row] = item["slot"], score
-                row += 1
-            elif not score < worst:
+            if not score < worst:
                 offer_match(best, 0, np.int64(item["slot"]), score, ids)
                 worst = best.score[0, 0] if best.size[0] == top else -np.inf
         if node > 0 and count > 0:
-            partition = partitions[bucket["partition"]]
-            partition["lost"] += lost
-            partition["seen"] += 1.0
-            if partition["seen"] > 2.0 * WINDOW:
-                partition["lost"] /= 2.0
-                partition["seen"] /= 2.0
+            note_losses(partitions[bucket["partition"]], lost)
         asked = np.int64(bucket["partitions"])
         number = 0
         while (asked >= 0) if node > 0 else (number < n_keys):
@@ -305,7 +386,7 @@ def match_event(
             if asked >= 0:
                 below = np.int64(partitions[asked]["top"])
                 if laid_code[np.uint32(partitions[asked]["key"])] != LACKING:
-                    if top == 0 or not is_bounded:
+                    if not is_bounded:
                         stack[n_stack] = below
                         n_stack += 1
                     else:
@@ -319,11 +400,6 @@ def match_event(
                             n_waiting += 1
                 if node > 0:
                     asked = np.int64(partitions[asked]["next"])
-    if top == 0 and row > out.progress[N_ROWS]:
-        out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = event, out.progress[N_ROWS]
-        out.progress[N_RUNS] += 1
-        out.progress[N_ROWS] = row
-    return True
 
 
 @lean_kernel
@@ -344,9 +420,11 @@ def match_tree(
         if out.progress[N_ROWS] + top > out.step.shape[0] or out.progress[N_RUNS] == out.step.shape[0]:
             return False
         n_keys, is_bounded, is_even = lay_out_event(codes.bounds, events, event, is_capped, laid)
-        is_done = match_event(
-            tree, columns, codes, events, event, laid, n_keys, is_bounded, is_even, best, ids, out
-        )
+        is_done = True
+        if top == 0:
+            is_done = match_all(tree, columns, codes, events, event, laid, n_keys, is_even, out)
+        else:
+            match_best(tree, columns, codes, events, laid, n_keys, is_bounded, is_even, best, ids)
         take_out_event(laid, n_keys)
         if not is_done:
             return False

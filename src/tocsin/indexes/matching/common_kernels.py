@@ -45,6 +45,12 @@ SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
 #: Among so few bounds all are compared, several at a time: a search would guess wrong at each step.
 WINDOW = 64
 
+#: Every second bit, every second pair, every second four; and a one in every byte.
+ODD_BITS = 0x5555555555555555
+ODD_PAIRS = 0x3333333333333333
+ODD_FOURS = 0x0F0F0F0F0F0F0F0F
+ONES = 0x0101010101010101
+
 #: Places in `Matches.progress`.
 EVENT = 0
 BLOCK_IN_HAND = 1
@@ -285,13 +291,9 @@ def count_below(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole
 
 
 @lean_kernel
-def count_at_most(bounds: Floats, begin: Whole, end: Whole, value: float) -> Whole:
-    """How many of the sorted bounds are not above a value."""
-    first, length, more = begin, end - begin, np.int64(0)
-    while length > WINDOW:
-        half = length >> 1
-        first = first + half if bounds[first + half - 1] <= value else first
-        length -= half
-    for place in range(np.uint64(first), np.uint64(first + length)):
-        more += np.int64(bounds[place] <= value)
-    return first - begin + more
+def count_bits(word: np.uint64) -> np.uint64:
+    """How many bits of a word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(ODD_BITS))
+    word = (word & np.uint64(ODD_PAIRS)) + ((word >> np.uint64(2)) & np.uint64(ODD_PAIRS))
+    word = (word + (word >> np.uint64(4))) & np.uint64(ODD_FOURS)
+    return (word * np.uint64(ONES)) >> np.uint64(56)

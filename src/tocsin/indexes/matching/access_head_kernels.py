@@ -110,10 +110,11 @@ def fetch_heads(part: AccessColumns, visits: Visits, begin: Whole, until: Whole)
         visit = np.uint64(visits.first_visit[ordered[turn]])
         end_visit = visit + np.uint64(visits.n_visits[ordered[turn]])
         for number in range(visit, min(visit + np.uint64(LEAD), end_visit)):
-            predicate = first[record_of[by_reach[places[number]]]]
-            prefetch(part.records.predicate, predicate)
-            prefetch(part.records.predicate, predicate + LINE)
-            prefetch(part.records.slot, record_of[by_reach[places[number]]])
+            record = record_of[by_reach[places[number]]]
+            prefetch(part.records.predicate, first[record])
+            prefetch(part.records.predicate, first[record] + LINE)
+            prefetch(part.records.slot, record)
+            prefetch(part.records.score, record)
 
 
 @lean_kernel

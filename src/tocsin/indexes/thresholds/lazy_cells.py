@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled, unwarned
+from tocsin.indexes.shared.kept import Kept
 from tocsin.indexes.shared.orders import order_of
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
@@ -17,6 +18,7 @@ from tocsin.indexes.thresholds.lazy_cells_columns import (
     EVEN,
     STRETCHES,
     CellColumns,
+    LateColumns,
     RangeColumns,
 )
 from tocsin.indexes.thresholds.lazy_cells_kernels import (
@@ -76,10 +78,6 @@ NO_SUMS = np.empty(0, np.int64)
 SPARSE = 16
 
 
-#: What `count_events` takes.
-Counters: TypeAlias = tuple[CellColumns, RangeColumns, Floats, Longs, int, int, Ints, Longs, Ints, Longs]
-
-
 class Events(NamedTuple):
     """Events that count, in order of arrival."""
 
@@ -110,17 +108,19 @@ class Cells:
         else:
             self.cells = _cells_between(_distinct(np.concatenate([low, above[~is_endless]])))
         self.ranges = ranges = _free_ranges(self.n_groups)
-        #: cells and weights of the events that are counted by stretch only, and how many they are
-        self._late_cells, self._late_weights = np.full(LATE, 0, np.int32), np.full(LATE, 0, np.int64)
-        self._n_late = 0
+        self._late = LateColumns(
+            cells=np.full(LATE, 0, np.int32),
+            weights=np.full(LATE, 0, np.int64),
+            groups=np.empty(self.n_groups, np.int32),
+            due=np.full(1, LARGEST),
+        )
+        #: how many events are late, and how many groups may be due
+        self._n_late = self._n_due = 0
+        #: what kernels work on
+        self._kept = Kept((self.cells, self.ranges, self._late))
         ints = np.empty((3, GROUP), np.int32)
         self._looks = Looks(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
         self._crossings = _crossings(TOGETHER)
-        #: groups in which someone may have matured at the last events, and how many they are
-        self._due_groups = np.empty(self.n_groups, np.int32)
-        self._n_due = 0
-        #: the clock before which no member can mature
-        self._due = np.full(1, LARGEST)
         with _far_apart():
             find_cells(self.cells, low, ranges.begin[:count])
             find_cells(self.cells, above, ranges.end[:count])
@@ -146,19 +146,22 @@ class Cells:
     @property
     def due(self) -> int:
         """The clock before which no member can mature."""
-        return self._due.item() if self.n_members else LARGEST
+        return self._late.due.item() if self.n_members else LARGEST
 
     def compact(self, slots: SlotColumns, clock: int) -> None:
-        """Give up free places; the cells stay. Cost: linear in all slots."""
+        """Give up free places; the cells stay. Cost: linear in all slots.
+
+        The columns keep their memory until all is built anew: to give it back takes longer than all else.
+        """
         self._absorb()
         leave_places(slots, ANYWHERE)
         # To list the slots first is several times as fast as to choose by a mask.
         places = slots.place[np.flatnonzero(slots.place >= IN_CELLS)] - np.int32(IN_CELLS)
         places = places[order_of(places.astype(np.uint64), len(self.ranges.slot).bit_length())]
+        pack_members(self.ranges, slots.place, places)
         self.n_groups = -(-len(places) // GROUP)
-        ranges = _free_ranges(self.n_groups)
-        pack_members(self.ranges, slots.place, places, ranges)
-        self.ranges = ranges
+        self.ranges = _first_groups(self.ranges, self.n_groups)
+        self.ranges.slot[len(places) :] = NOWHERE
         self._fit_groups(slots, clock)
 
     def vacate(self, places: Ints) -> None:
@@ -171,8 +174,11 @@ class Cells:
 
         Cost: nanoseconds an event.
         """
+        self._make_room(len(events.weights))
         with unwarned(count_events):
-            self._n_due = compiled(count_events)(*self._counters(events, clock))
+            self._n_due = compiled(count_events)(
+                self._kept, events.values, events.weights, clock, self.n_groups, self._n_late
+            )
         self._n_late += len(events.weights)
 
     def count_plain(self, events: Events, clock: int) -> int:
@@ -180,57 +186,46 @@ class Cells:
 
         That is -1, and nothing is counted, if some do not count or weigh too much.
         """
+        self._make_room(len(events.weights))
         with unwarned(count_plain):
-            weight, self._n_due = compiled(count_plain)(*self._counters(events, clock))
+            weight, self._n_due = compiled(count_plain)(
+                self._kept, events.values, events.weights, clock, self.n_groups, self._n_late
+            )
         if weight >= 0:
             self._n_late += len(events.weights)
         return weight
 
-    def _counters(self, events: Events, clock: int) -> Counters:
-        """What the kernels take that count these events."""
-        n_late = self._n_late + len(events.weights)
-        if n_late > len(self._late_cells):
+    def _make_room(self, count: int) -> None:
+        """Room for so many more late events."""
+        cells, weights, groups, due = self._late
+        if self._n_late + count > len(cells):
             self._absorb()
-            n_late = len(events.weights)
-            self._late_cells = grown(self._late_cells, n_late)
-            self._late_weights = grown(self._late_weights, n_late)
-        new = slice(self._n_late, n_late)
-        return (
-            self.cells,
-            self.ranges,
-            events.values,
-            events.weights,
-            clock,
-            self.n_groups,
-            self._late_cells[new],
-            self._late_weights[new],
-            self._due_groups,
-            self._due,
-        )
+            if count > len(cells):
+                self._late = LateColumns(grown(cells, count), grown(weights, count), groups, due)
+                self._keep()
+
+    def _keep(self) -> None:
+        """Let kernels know of columns that are new."""
+        self._kept.keep((self.cells, self.ranges, self._late))
 
     def settle(self, slots: SlotColumns, clock: int, events: Events, report: Report) -> None:
         """Report who has matured at the last events counted; before them nobody was due."""
         if self._n_due == 0:
             return
-        groups, self._n_due = self._due_groups[: self._n_due], 0
-        late = slice(0, self._n_late)
-        event_cells = self._late_cells[late][-len(events.weights) :]
-        n_due = compiled(narrow_due)(
-            self.cells, self.ranges, clock, self._late_cells[late], self._late_weights[late], groups
-        )
-        self._n_late = 0
-        groups, cell_sums = groups[:n_due], self._cell_sums(n_due * GROUP)
+        event_cells = self._late.cells[self._n_late - len(events.weights) : self._n_late]
+        n_due = compiled(narrow_due)(self._kept, clock, self._n_late, self._n_due)
+        self._n_late = self._n_due = 0
+        cell_sums = self._cell_sums(n_due * GROUP)
         crossings = self._crossings
         wavelet: Wavelet | None = None
         first = 0
         while first < n_due:
             first, count = compiled(find_matured)(
-                self.cells,
-                self.ranges,
+                self._kept,
                 slots,
                 clock,
-                groups,
                 first,
+                n_due,
                 cell_sums,
                 self._looks,
                 crossings.place,
@@ -239,7 +234,7 @@ class Cells:
             if count:
                 wavelet = wavelet or _wavelet(event_cells, events.weights)
                 self._report_crossings(slots, clock, events, wavelet, count, report)
-        self._due[0] = self.ranges.due.min()
+        self._late.due[0] = self.ranges.due.min()
 
     def _report_crossings(
         self,
@@ -328,13 +323,14 @@ class Cells:
         """Make all groups what their members say. Cost: linear."""
         cell_sums = self._cell_sums(self.n_members)
         fit_groups(self.cells, self.ranges, slots, clock, self.n_groups, cell_sums, self._looks)
-        self._due_groups = np.empty(self.n_groups, np.int32)
         self._n_due = 0
-        self._due[0] = self.ranges.due.min(initial=LARGEST)
+        self._late.due[0] = self.ranges.due.min(initial=LARGEST)
+        self._keep()
 
     def _absorb(self) -> None:
         """Count into the cells whatever is not. Cost: nanoseconds an event."""
-        absorb_events(self.cells, self._late_cells[: self._n_late], self._late_weights[: self._n_late])
+        late = slice(0, self._n_late)
+        absorb_events(self.cells, self._late.cells[late], self._late.weights[late])
         self._n_late = 0
 
     def _places(self, slots: SlotColumns) -> Ints:
@@ -366,6 +362,12 @@ def _free_ranges(groups: int) -> RangeColumns:
         due=np.zeros(groups, np.int64),
         ripe=np.zeros(groups, np.int64),
     )
+
+
+def _first_groups(ranges: RangeColumns, groups: int) -> RangeColumns:
+    """The columns of the first groups, in the memory of all."""
+    n_groups = len(ranges.due)
+    return RangeColumns._make(column[: len(column) // n_groups * groups] for column in ranges)
 
 
 def _next(values: Floats, towards: float) -> Floats:

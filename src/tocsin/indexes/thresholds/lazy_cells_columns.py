@@ -77,6 +77,18 @@ class RangeColumns(NamedTuple):
     ripe: Longs
 
 
+class LateColumns(NamedTuple):
+    """Events that are counted by stretch only, and who may have matured at the last of them."""
+
+    #: int32, int64 (events,): their cells and weights.
+    cells: Ints
+    weights: Longs
+    #: int32 (groups,): groups in which someone may have matured.
+    groups: Ints
+    #: int64 (1,): the clock before which no member can mature.
+    due: Longs
+
+
 @lean_kernel
 def add_saturated(one: int, other: int) -> int:
     """The sum of two that are not negative, or the largest int64."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.indexes.shared.kept import Kept, opened
 from tocsin.indexes.shared.prefetch import prefetch
 from tocsin.indexes.thresholds.lazy_cells_columns import (
     AHEAD,
@@ -329,45 +330,29 @@ def list_due(cells: CellColumns, ranges: RangeColumns, clock: int, n_groups: int
 
 @lean_kernel
 def count_events(
-    cells: CellColumns,
-    ranges: RangeColumns,
-    values: Floats,
-    event_weights: Longs,
-    clock: int,
-    n_groups: int,
-    out_cells: Ints,
-    out_weights: Longs,
-    out_groups: Ints,
-    due: Longs,
+    kept: Kept, values: Floats, event_weights: Longs, clock: int, n_groups: int, n_late: int
 ) -> int:
-    """Count events by stretch and note them; if the clock has reached `due`, list who may have matured.
+    """Count events by stretch and note them after the late ones; list who may have matured if someone is due.
 
     How many groups that are; without any, `due` is set to when the next one is. All in one call, because for
     a single event a call costs more than the work.
     """
-    count_stretches(cells, values, event_weights, out_cells)
+    cells, ranges, late = opened(kept)
+    noted = late.weights[n_late:]
+    count_stretches(cells, values, event_weights, late.cells[n_late:])
     for event in range(event_weights.shape[0]):
-        out_weights[event] = event_weights[event]
-    if clock < due[0]:
+        noted[event] = event_weights[event]
+    if clock < late.due[0]:
         return 0
-    n_due = list_due(cells, ranges, clock, n_groups, out_groups)
+    n_due = list_due(cells, ranges, clock, n_groups, late.groups)
     if n_due == 0:
-        due[0] = first_due(ranges)
+        late.due[0] = first_due(ranges)
     return n_due
 
 
 @lean_kernel
 def count_plain(
-    cells: CellColumns,
-    ranges: RangeColumns,
-    values: Floats,
-    event_weights: Longs,
-    clock: int,
-    n_groups: int,
-    out_cells: Ints,
-    out_weights: Longs,
-    out_groups: Ints,
-    due: Longs,
+    kept: Kept, values: Floats, event_weights: Longs, clock: int, n_groups: int, n_late: int
 ) -> tuple[int, int]:
     """As `count_events`, from this clock on, if all events count and the clock has room; tells their weight.
 
@@ -376,19 +361,7 @@ def count_plain(
     weight = weigh_plain(values, event_weights, LARGEST - clock)
     if weight < 0:
         return weight, 0
-    n_due = count_events(
-        cells,
-        ranges,
-        values,
-        event_weights,
-        clock + weight,
-        n_groups,
-        out_cells,
-        out_weights,
-        out_groups,
-        due,
-    )
-    return weight, n_due
+    return weight, count_events(kept, values, event_weights, clock + weight, n_groups, n_late)
 
 
 @lean_kernel
@@ -401,52 +374,47 @@ def first_due(ranges: RangeColumns) -> int:
 
 
 @lean_kernel
-def narrow_due(
-    cells: CellColumns,
-    ranges: RangeColumns,
-    clock: int,
-    event_cells: Ints,
-    event_weights: Longs,
-    groups: Ints,
-) -> int:
-    """Absorb events; then move those of these groups to the front in which some member may have matured,
-    as far as covers tell. How many they are.
+def narrow_due(kept: Kept, clock: int, n_late: int, n_due: int) -> int:
+    """Absorb the late events; then move those of the first groups to the front in which some member may have
+    matured, as far as covers tell. How many they are.
     """
-    absorb_events(cells, event_cells, event_weights)
+    cells, ranges, late = opened(kept)
+    absorb_events(cells, late.cells[:n_late], late.weights[:n_late])
     sum_blocks(cells)
-    n_due = 0
-    for index in range(groups.shape[0]):
+    groups = late.groups
+    n_left = 0
+    for index in range(n_due):
         group = int(np.int64(groups[index]))
         slack = ranges.slack[group] - (weigh_cover(cells, ranges, group) - ranges.base[group])
         if slack > 0:
             rest_group(cells, ranges, clock, group, slack)
         else:
-            groups[n_due] = group
-            n_due += 1
-    return n_due
+            groups[n_left] = group
+            n_left += 1
+    return n_left
 
 
 @lean_kernel
 def find_matured(
-    cells: CellColumns,
-    ranges: RangeColumns,
+    kept: Kept,
     slots: SlotColumns,
     clock: int,
-    groups: Ints,
     first: int,
+    n_due: int,
     cell_sums: Longs,
     looks: Looks,
     out_places: Ints,
     out_held: Longs,
 ) -> tuple[int, int]:
-    """List the members that have reached their mark, and what they hold, in these groups from `first` on.
+    """List the members that have reached their mark, and what they hold, in the groups from `first` on.
 
     How many groups are through when there is no room for more, and how many members that gave. All events
     have been absorbed.
     """
+    cells, ranges, late = opened(kept)
     n_found = 0
-    while first < groups.shape[0] and n_found + GROUP <= out_places.shape[0]:
-        group = int(np.int64(groups[first]))
+    while first < n_due and n_found + GROUP <= out_places.shape[0]:
+        group = int(np.int64(late.groups[first]))
         first += 1
         n_found = look_at_group(
             cells, ranges, slots, clock, group, cell_sums, looks, n_found, out_places, out_held
@@ -482,15 +450,16 @@ def fit_groups(
 
 
 @lean_kernel
-def pack_members(ranges: RangeColumns, slot_places: Ints, places: Ints, out: RangeColumns) -> None:
-    """Move the members at these places to the first places of `out`, and let their slots know."""
+def pack_members(ranges: RangeColumns, slot_places: Ints, places: Ints) -> None:
+    """Move the members at these places, which ascend, to the first ones, and let their slots know."""
     n_places = places.shape[0]
+    begins, ends, marks, slots = ranges.begin, ranges.end, ranges.mark, ranges.slot
     for index in range(n_places):
         place = np.uint32(places[index])
-        slot = ranges.slot[place]
-        prefetch(slot_places, ranges.slot[np.uint32(places[min(index + AHEAD_OF_IT, n_places - 1)])])
-        out.begin[index], out.end[index] = ranges.begin[place], ranges.end[place]
-        out.mark[index], out.slot[index] = ranges.mark[place], slot
+        slot = slots[place]
+        prefetch(slot_places, slots[np.uint32(places[min(index + AHEAD_OF_IT, n_places - 1)])])
+        begins[index], ends[index] = begins[place], ends[place]
+        marks[index], slots[index] = marks[place], slot
         slot_places[slot] = IN_CELLS + index
 
 

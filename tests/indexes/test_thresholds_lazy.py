@@ -49,6 +49,7 @@ def lower_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy_boxes, "SWEEP_EVENT", 0)
     monkeypatch.setattr(lazy_cells, "FEWEST", 0)
     monkeypatch.setattr(lazy_cells, "SPARSE", 1)
+    monkeypatch.setattr(lazy_cells, "LOOKS", -1)
     monkeypatch.setattr(lazy_cells, "FEW_TICKS", 64)
     monkeypatch.setattr(lazy_cells, "LATE", 2)
     monkeypatch.setattr(lazy_cells, "CELLS_A_LOOK", 0)

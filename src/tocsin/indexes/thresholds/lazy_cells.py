@@ -74,8 +74,10 @@ TOGETHER = 1 << 12
 #: Cells that are added up in the time that one look saves by it.
 CELLS_A_LOOK = 8
 NO_SUMS = np.empty(0, np.int64)
-#: So many places for each member, and they are given up.
+#: So many places for each member, and they are given up, if groups are looked at: so often, on average, since
+#: they were filled. To give up places takes as long.
 SPARSE = 16
+LOOKS = 2
 
 
 class Events(NamedTuple):
@@ -116,6 +118,8 @@ class Cells:
         )
         #: how many events are late, and how many groups may be due
         self._n_late = self._n_due = 0
+        #: groups looked at since all were filled
+        self._n_looks = 0
         #: what kernels work on
         self._kept = Kept((self.cells, self.ranges, self._late))
         ints = np.empty((3, GROUP), np.int32)
@@ -135,8 +139,9 @@ class Cells:
         return len(self.cells.edges) - AHEAD
 
     def is_sparse(self, n_left: int) -> bool:
-        """Whether most of the places would be free without `n_left` of the members."""
-        return self.n_groups * GROUP > SPARSE * max(self.n_members - n_left, FEWEST)
+        """Whether most of the places would be free without `n_left` of the members, and that matters."""
+        is_worth_it = self._n_looks > LOOKS * self.n_groups
+        return is_worth_it and self.n_groups * GROUP > SPARSE * max(self.n_members - n_left, FEWEST)
 
     @property
     def is_fine(self) -> bool:
@@ -215,6 +220,7 @@ class Cells:
         event_cells = self._late.cells[self._n_late - len(events.weights) : self._n_late]
         n_due = compiled(narrow_due)(self._kept, clock, self._n_late, self._n_due)
         self._n_late = self._n_due = 0
+        self._n_looks += n_due
         cell_sums = self._cell_sums(n_due * GROUP)
         crossings = self._crossings
         wavelet: Wavelet | None = None
@@ -323,7 +329,7 @@ class Cells:
         """Make all groups what their members say. Cost: linear."""
         cell_sums = self._cell_sums(self.n_members)
         fit_groups(self.cells, self.ranges, slots, clock, self.n_groups, cell_sums, self._looks)
-        self._n_due = 0
+        self._n_due = self._n_looks = 0
         self._late.due[0] = self.ranges.due.min(initial=LARGEST)
         self._keep()
 

@@ -80,10 +80,10 @@ def _by_part(points: Iterable[Record]) -> dict[tuple[str, str, str], list[Record
 def _series(points: Sequence[Record]) -> str:
     """A run of numbers a subject: `1-d, queries 10,000, 30,000: engine 0.3, 0.2; DT 20, 31 µs an element`."""
     first = points[0]
-    # Only the newest run: a quick one and a full one have other sizes.
-    newest = max(record.when for record in points)
+    # Only one run, a whole one if there is any: a quick one has other sizes.
+    newest = max(record.rank for record in points)
     known = sorted(
-        (record for record in points if record.when == newest),
+        (record for record in points if record.rank == newest),
         key=lambda record: float(record.sizes["value"]),
     )
     values = list(dict.fromkeys(float(record.sizes["value"]) for record in known))

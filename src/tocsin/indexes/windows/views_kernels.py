@@ -382,7 +382,8 @@ def fetch_list(lanes: ViewLanes, lane: int, pool: ViewPool, is_below: bool, is_c
     """Have fetched what an event needs of a list: its end; and the answer, or where a row below it may be."""
     start = lanes.list_start[lane]
     end = start + lanes.list_size[lane]
-    rest = start + lanes.k[lane]
+    # A list may be far shorter than k.
+    rest = min(start + lanes.k[lane], end)
     prefetch(pool.key, end)
     prefetch(pool.row, end)
     if not is_below:

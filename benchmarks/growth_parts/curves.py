@@ -165,8 +165,7 @@ FAMILIES = (
         "boxes, top-k",
         partial(TableWorld, _boxes),
         Settings(dimensions=2),
-        # A million rows that come at once take minutes.
-        {"subscriptions": MANY, "rows": ROWS[:3], "dimensions": (2, 3, 4), "batch": BATCHES[:6]},
+        {"subscriptions": MANY, "rows": ROWS, "dimensions": (2, 3, 4), "batch": BATCHES},
         partial(TableWorld, _topk_scan),
     ),
     Family(

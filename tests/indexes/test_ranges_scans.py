@@ -15,6 +15,7 @@ from tests.indexes.test_ranges_machines import Entry, build_delta, read_changes
 from tests.oracles.ranges import Change, Row, aggregate, value_changes
 from tocsin.indexes.contract import ChangeSet
 from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopKScan
+from tocsin.indexes.ranges.bounds import Trees
 
 NAN = math.nan
 ONE = np.zeros(1, np.int32)
@@ -145,6 +146,7 @@ def test_kernels_have_one_signature() -> None:
     for dimensions in (0, 1, 2):
         for index in (
             TopKScan(dimensions, descending=True),
+            TopKScan(dimensions, descending=True, trees=Trees(longest=0)),
             RangeAggregate(dimensions, function="max"),
             RangeAggregate(dimensions, function="sum"),
             RangeDistinct(dimensions),
@@ -164,11 +166,12 @@ def test_kernels_have_one_signature() -> None:
         restored.restore(join.arrays())
         restored.result(ONE)
     for module, names in {
-        "ranked": ("report_ranked", "list_ranked"),
+        "ranked": ("report_ranked", "list_ranked", "keep_answers", "report_long"),
+        "rowtree": ("open_rows", "close_rows"),
         "totals": ("report_totals", "list_totals"),
         "distinct": ("report_distinct", "list_distinct"),
         "joins": ("report_pairs", "list_pairs"),
-        "step": ("link_rows",),
+        "step": ("link_rows", "find_affected"),
     }.items():
         kernels = importlib.import_module(f"tocsin.indexes.ranges.{module}_kernels")
         for name in names:

@@ -14,8 +14,8 @@ from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopK
 from tocsin.indexes.ranges.bounds import Bounds, Trees
 from tocsin.indexes.ranges.boxtree_kernels import LARGEST_DIGIT, find_boxes, move_top, sort_values
 
-#: A tree from two boxes on, with one box a leaf and two in the tail.
-TINY = Trees(many=2, leaf=1, tail=2)
+#: A tree from two boxes on, with one box a leaf and two in the tail; more than three images are a long step.
+TINY = Trees(many=2, leaf=1, tail=2, longest=3)
 
 
 class TopKTreeMachine(TopKMachine):

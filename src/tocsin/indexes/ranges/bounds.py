@@ -15,6 +15,8 @@ from tocsin.indexes.ranges.step_kernels import Boxes, Images
 
 #: Boxes from which on a tree finds those that hold a row faster than testing all of them.
 MANY = 4096
+#: Images of a step up to which a ranking merges them with the rows that the step leaves alone. Measured.
+LONGEST_STEP = 1 << 14
 
 
 class Trees(NamedTuple):
@@ -23,6 +25,7 @@ class Trees(NamedTuple):
     many: int = MANY
     leaf: int = LEAF
     tail: int = LONGEST_TAIL
+    longest: int = LONGEST_STEP
 
 
 TREES = Trees()

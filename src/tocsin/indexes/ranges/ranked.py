@@ -6,16 +6,33 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, RowDelta
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import new_cursor
 from tocsin.indexes.ranges.images import build_images, largest_step
-from tocsin.indexes.ranges.ranked_kernels import Lists, list_ranked, report_ranked
+from tocsin.indexes.ranges.ranked_kernels import (
+    LONG,
+    Answers,
+    Lists,
+    keep_answers,
+    list_ranked,
+    report_long,
+    report_ranked,
+)
 from tocsin.indexes.ranges.regions import Layout
 from tocsin.indexes.ranges.rowtree import TreeRows
-from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL
-from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, is_inside
+from tocsin.indexes.ranges.rowtree_kernels import ROWS_FULL, close_rows, open_rows
+from tocsin.indexes.ranges.step_kernels import (
+    AT,
+    DONE,
+    N_AFFECTED,
+    N_OUT,
+    STEP,
+    Images,
+    find_affected,
+    is_inside,
+)
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled
 
@@ -46,6 +63,7 @@ class RankedScan:
         self._bounds = Bounds(
             self._width + 1, capacity, split=self._width, region=self._layout.region, trees=trees
         )
+        self._longest = trees.longest
         self._rows = TreeRows(self._width, capacity)
         self._buffer = Buffer(capacity)
         #: int32 (subscription capacity,): how many rows each may have.
@@ -66,7 +84,7 @@ class RankedScan:
     @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Cost of a step: finding the boxes that hold an image which their bar lets in, and for each of them
-        finding its first rows, both in a tree."""
+        finding its first rows, both in a tree; in a long step twice."""
         images = build_images(
             delta,
             self._keyed(delta.before),
@@ -93,6 +111,7 @@ class RankedScan:
                 lists,
                 self._is_extreme,
                 self._sign,
+                self._longest,
                 self._buffer.columns,
                 cursor,
             )
@@ -100,6 +119,8 @@ class RankedScan:
                 break
             if status == ROWS_FULL:
                 rows.build_for(images, cursor)
+            elif status == LONG:
+                self._take_long_step(images, lists, cursor)
             else:
                 self._buffer.grow()
         rows.tend()
@@ -157,6 +178,54 @@ class RankedScan:
                 value[row, -1] for row in by_rank if is_inside(boxes, int(box), value, row, self._width)
             ]
             assert inside[self._limits[box] - 1] == boxes.hi[-1, box]
+
+    def _take_long_step(self, images: Images, lists: Lists, cursor: Longs) -> None:
+        """Take the step at the cursor: answers before, rows, answers after."""
+        step, rows, bounds = int(cursor[STEP]), self._rows, self._bounds
+        cursor[N_AFFECTED] = find_affected(bounds.boxes, bounds.top, bounds.tree, images, step)
+        answers = self._kept_answers(cursor)
+        cursor[AT] = 0
+        open_rows(rows.tree, rows.columns, images, step)
+        while not close_rows(rows.tree, rows.columns, images, step, cursor):
+            rows.build_for(images, cursor)
+        rows.tend()
+        image_of: Longs = np.full(rows.top, -1, np.int64)
+        new = np.arange(images.middle[step], images.start[step + 1])
+        image_of[images.row[new]] = new
+        cursor[AT] = 0
+        while (
+            report_long(
+                bounds.boxes,
+                bounds.tree,
+                self._limits,
+                rows.tree,
+                rows.heap,
+                images,
+                image_of,
+                answers,
+                lists,
+                self._is_extreme,
+                self._sign,
+                self._buffer.columns,
+                cursor,
+            )
+            != DONE
+        ):
+            self._buffer.grow()
+        cursor[STEP] += 1
+
+    def _kept_answers(self, cursor: Longs) -> Answers:
+        """What the affected boxes answer now. Cost: a search in the tree for each of their rows."""
+        start: Longs = np.zeros(int(cursor[N_AFFECTED]) + 1, np.int64)
+        answers = Answers(np.empty(self._capacity, np.int32), np.empty(self._capacity), start)
+        cursor[AT] = 0
+        while (
+            keep_answers(self._bounds.boxes, self._limits, self._rows.tree, self._rows.heap, answers, cursor)
+            != DONE
+        ):
+            room = 2 * len(answers.row)
+            answers = Answers(grown(answers.row, room), grown(answers.key, room), start)
+        return answers
 
     def _keyed(self, columns: Floats) -> Floats:
         """A copy with scores turned into keys, which ascend with rank; no -0.0."""

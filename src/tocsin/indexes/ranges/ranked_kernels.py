@@ -4,6 +4,10 @@ Keys ascend: an index that ranks downwards negates its keys, and `sign` gives th
 last dimension of a box is the key itself. Its upper bound is the *bar*: the key of the k-th row if
 that is known, else infinity. An image beyond the bar cannot change the answer, so the search for
 affected boxes leaves it out like any other image outside.
+
+In a step with few images, these are merged with the rows that it leaves alone. In a long one each box would
+have to look through too many: there the answers before it are kept, the rows are changed, and the answers
+after it are found among them.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import numpy as np
 from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, VALUE, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree, move_top
 from tocsin.indexes.ranges.rowtree_kernels import (
+    N_USED,
     ROWS_FULL,
     Heap,
     RowTree,
@@ -46,6 +51,11 @@ from tocsin.indexes.shared.jit import kernel, lean_kernel
 #: Fewer images than this in one box are sorted by rank; more are looked for by rank.
 FEW = 32
 
+#: What else `report_ranked` answers: the next step is long.
+LONG = 3
+#: A long step has more images than this part of the rows: in many rows it takes long to search twice.
+LONG_PART = 32
+
 #: Larger than any insertion number.
 LAST_BORN = (1 << 63) - 1
 
@@ -69,11 +79,23 @@ class Lists(NamedTuple):
     seen: Ints
 
 
+class Answers(NamedTuple):
+    """What boxes answered before a long step, one after the other, by rank."""
+
+    #: int32 (room,): slots of the rows.
+    row: Ints
+    #: float64 (room,)
+    key: Floats
+    #: int64 (boxes + 1,): where the answer of each begins.
+    start: Longs
+
+
 @lean_kernel
-def list_images(boxes: Boxes, box: int, images: Images, step: int, out_image: Longs) -> int:
+def list_images(boxes: Boxes, box: int, limit: int, images: Images, step: int, out_image: Longs) -> int:
     """Write the images in a box, old before new and each by rank. Says how many.
 
-    Cost: the images within its first range; if many of these are in the box, all images of the step.
+    Of many, only the first `limit` old and new ones. Cost: the images within its first range; if many of
+    these are in the box, those of the step up to the last that is written.
     """
     n_box = boxes.lo.shape[0] - 1
     end = images.start[step + 1]
@@ -93,9 +115,14 @@ def list_images(boxes: Boxes, box: int, images: Images, step: int, out_image: Lo
     if n_listed < FEW:
         return n_listed
     n_listed = 0
-    for image in range(images.start[step], end):
-        out_image[n_listed] = image
-        n_listed += int(is_inside(boxes, box, images.value, image, n_box))
+    image = images.start[step]
+    for stop in (images.middle[step], end):
+        enough = n_listed + limit
+        while image < stop and n_listed < enough:
+            out_image[n_listed] = image
+            n_listed += int(is_inside(boxes, box, images.value, image, n_box))
+            image += 1
+        image = stop
     return n_listed
 
 
@@ -112,7 +139,7 @@ def collect_lists(
 ) -> tuple[int, int]:
     """Fill `lists`, from the rows of the box by rank and the images among them. Answers their lengths."""
     n_box = boxes.lo.shape[0] - 1
-    new_end = list_images(boxes, box, images, step, lists.image)
+    new_end = list_images(boxes, box, limit, images, step, lists.image)
     old_end = 0
     while old_end < new_end and lists.image[old_end] < images.middle[step]:
         old_end += 1
@@ -225,6 +252,39 @@ def report_extreme(
     return n_out
 
 
+@lean_kernel
+def report_box(
+    boxes: Boxes,
+    box: int,
+    box_tree: Tree,
+    limit: int,
+    images: Images,
+    lists: Lists,
+    n_before: int,
+    n_after: int,
+    is_extreme: bool,
+    sign: float,
+    out: ChangeSet,
+    cursor: Longs,
+) -> bool:
+    """Write how the lists of a box differ, and move its bar. Answers whether there was room."""
+    key = boxes.lo.shape[0] - 1
+    step = cursor[STEP]
+    n_out = cursor[N_OUT]
+    if n_out + n_before + n_after > len(out.step):
+        return False
+    if is_extreme:
+        n_out = report_extreme(lists, n_before, n_after, step, box, sign, out, n_out)
+    else:
+        n_out = report_lists(lists, n_before, n_after, images, step, box, sign, out, n_out)
+    cursor[N_OUT] = n_out
+    bar = lists.after_key[n_after - 1] if n_after == limit else np.inf
+    if bar != boxes.hi[key, box]:
+        boxes.hi[key, box] = bar
+        move_top(box_tree, box, bar)
+    return True
+
+
 @kernel
 def report_ranked(
     boxes: Boxes,
@@ -238,19 +298,22 @@ def report_ranked(
     lists: Lists,
     is_extreme: bool,
     sign: float,
+    longest: int,
     out: ChangeSet,
     cursor: Longs,
 ) -> int:
     """Apply the steps from the cursor on, and write what each changes.
 
-    FULL: call again with more room for changes; ROWS_FULL: with another tree over rows.
+    FULL: call again with more room for changes; ROWS_FULL: with another tree over rows; LONG: after the next
+    step, which has more than `longest` images.
     """
-    key = boxes.lo.shape[0] - 1
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
         if cursor[IS_OPEN] == 0:
             if is_long(tree):
                 return ROWS_FULL
+            if images.start[step + 1] - images.start[step] > max(longest, tree.state[N_USED] // LONG_PART):
+                return LONG
             open_rows(tree, rows, images, step)
             cursor[N_AFFECTED] = find_affected(boxes, n_boxes, box_tree, images, step)
             cursor[AT] = 0
@@ -259,18 +322,10 @@ def report_ranked(
             box = boxes.affected[cursor[AT]]
             limit = limits[box]
             n_before, n_after = collect_lists(boxes, box, limit, tree, heap, images, step, lists)
-            if cursor[N_OUT] + n_before + n_after > len(out.step):
+            if not report_box(
+                boxes, box, box_tree, limit, images, lists, n_before, n_after, is_extreme, sign, out, cursor
+            ):
                 return FULL
-            if is_extreme:
-                cursor[N_OUT] = report_extreme(lists, n_before, n_after, step, box, sign, out, cursor[N_OUT])
-            else:
-                cursor[N_OUT] = report_lists(
-                    lists, n_before, n_after, images, step, box, sign, out, cursor[N_OUT]
-                )
-            bar = lists.after_key[n_after - 1] if n_after == limit else np.inf
-            if bar != boxes.hi[key, box]:
-                boxes.hi[key, box] = bar
-                move_top(box_tree, box, bar)
             cursor[AT] += 1
         if cursor[IS_OPEN] == 1:
             cursor[AT] = 0
@@ -279,6 +334,79 @@ def report_ranked(
             return ROWS_FULL
         cursor[IS_OPEN] = 0
         cursor[STEP] += 1
+    return DONE
+
+
+@lean_kernel
+def keep_answers(
+    boxes: Boxes, limits: Ints, tree: RowTree, heap: Heap, out_answers: Answers, cursor: Longs
+) -> int:
+    """Write the answers of the affected boxes, from the cursor on. FULL: call again with more room."""
+    while cursor[AT] < cursor[N_AFFECTED]:
+        box = boxes.affected[cursor[AT]]
+        at = out_answers.start[cursor[AT]]
+        end = at + limits[box]
+        size = start_search(tree, heap, boxes, box)
+        while at < end:
+            size = find_next(tree, heap, size, boxes, box)
+            if size == 0:
+                break
+            if at == len(out_answers.row):
+                return FULL
+            out_answers.row[at] = tree.slot[heap.item[0]]
+            out_answers.key[at] = heap.y[0]
+            at += 1
+            size = pop_item(heap, size)
+        cursor[AT] += 1
+        out_answers.start[cursor[AT]] = at
+    return DONE
+
+
+@lean_kernel
+def report_long(
+    boxes: Boxes,
+    box_tree: Tree,
+    limits: Ints,
+    tree: RowTree,
+    heap: Heap,
+    images: Images,
+    image_of: Longs,
+    answers: Answers,
+    lists: Lists,
+    is_extreme: bool,
+    sign: float,
+    out: ChangeSet,
+    cursor: Longs,
+) -> int:
+    """Write what a long step has changed, once its rows are in the tree. FULL: call again with more room.
+
+    `image_of` tells of each row slot the step's new image, -1 if there is none.
+    """
+    while cursor[AT] < cursor[N_AFFECTED]:
+        box = boxes.affected[cursor[AT]]
+        limit = limits[box]
+        start = answers.start[cursor[AT]]
+        n_before = answers.start[cursor[AT] + 1] - start
+        for i in range(n_before):
+            lists.before_row[i] = answers.row[start + i]
+            lists.before_key[i] = answers.key[start + i]
+        n_after = 0
+        size = start_search(tree, heap, boxes, box)
+        while n_after < limit:
+            size = find_next(tree, heap, size, boxes, box)
+            if size == 0:
+                break
+            row = tree.slot[heap.item[0]]
+            lists.after_row[n_after] = row
+            lists.after_key[n_after] = heap.y[0]
+            lists.after_image[n_after] = image_of[row]
+            n_after += 1
+            size = pop_item(heap, size)
+        if not report_box(
+            boxes, box, box_tree, limit, images, lists, n_before, n_after, is_extreme, sign, out, cursor
+        ):
+            return FULL
+        cursor[AT] += 1
     return DONE
 
 

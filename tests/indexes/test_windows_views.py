@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
 from tests.oracles.windows import top_k, top_k_changes
-from tocsin.indexes.contract import ENTER, RowIndex
+from tocsin.indexes.contract import ENTER, Ints, RowIndex
 from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import views_state
 from tocsin.indexes.windows.scan import PreferenceScan
@@ -155,6 +155,36 @@ def test_a_list_that_ran_short_is_filled_up_and_then_ranked_afresh() -> None:
         assert changes.rank.tolist() == [0, 0, 1, 2]
         index.check_invariants()
         state = remaining
+
+
+def test_lists_that_run_short_together_have_their_bases_lowered_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lowered = []
+    rank = views_state.ViewState._rank
+
+    def noted(state: views_state.ViewState, lanes: Ints, *, is_listing: bool) -> np.ndarray:
+        lowered.append(len(lanes))
+        return rank(state, lanes, is_listing=is_listing)
+
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True, capacity=2, cells=64)
+    scan = PreferenceScan(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    random = np.random.default_rng(6)
+    rows = sorted(random.random((300, 2)).round(2).tolist(), key=sum)
+    state = {slot: Row(slot, tuple(values)) for slot, values in enumerate(rows)}
+    queries = {slot: Query((), (), tuple((1 + random.random(2)).tolist()), k=2) for slot in range(700)}
+    for each in (index, scan):
+        each.apply(delta_of([({}, state)], 2))
+        register(each, queries)
+    monkeypatch.setattr(views_state.ViewState, "_rank", noted)
+    for top in (200, 199, 60):
+        remaining = {slot: row for slot, row in state.items() if slot < top}
+        delta = delta_of([(state, remaining)], 2)
+        assert repr(index.apply(delta)) == repr(scan.apply(delta))
+        index.check_invariants()
+        state = remaining
+    assert 2 <= len(lowered) < 40
+    assert max(lowered) > 64
 
 
 def test_a_row_that_falls_among_equals_leaves_by_its_old_score() -> None:

@@ -210,7 +210,7 @@ class PreferenceViews:
         elif status == named.EVENTS_FULL:
             state.grow_events()
         elif status == named.SHORT:
-            state.find_more(int(state.scratch.affected[state.cursor[named.AT]]))
+            state.lower_bases(int(state.scratch.affected[state.cursor[named.AT]]))
         elif status == named.STALE:
             if state.is_stale():
                 state.rebuild(is_listing=False)
@@ -243,7 +243,7 @@ class PreferenceViews:
         state, buffer = self._state, self._buffer
         columns = (
             state.ranking, state.lanes, state.grid, state.rows, state.hot, state.pool, state.events,
-            state.scratch, buffer.raw, buffer.columns,
+            state.scratch, state.best, buffer.raw, buffer.columns,
         )  # fmt: skip
         if self._kept is None:
             self._kept = Kept(columns)

@@ -44,7 +44,9 @@ from tocsin.indexes.windows.views_columns import (
     N_HELD,
     N_HOLES,
     N_HOT,
+    N_KEPT,
     N_LANDED,
+    N_MORE,
     N_NEAR,
     N_RAW,
     N_ROWS,
@@ -53,6 +55,7 @@ from tocsin.indexes.windows.views_columns import (
     NOT_THERE,
     PHASE,
     ROWS_FULL,
+    SHORT,
     STALE,
     STEP,
     THERE,
@@ -70,6 +73,7 @@ from tocsin.indexes.windows.views_columns import (
 )
 from tocsin.indexes.windows.views_grid_kernels import locate_rows
 from tocsin.indexes.windows.views_patch_kernels import land_events, order_affected, patch_lists, tell_changes
+from tocsin.indexes.windows.views_rank_kernels import BestRows, find_more, fresh_size
 
 #: Phases of a step: the first once, the others for eight tiles after the other.
 OPENING = 0
@@ -507,6 +511,30 @@ def begin_tiles(state: Longs, byte: int) -> None:
 
 
 @lean_kernel
+def fill_up(
+    state: Longs,
+    ranking: ViewRanking,
+    lanes: ViewLanes,
+    born: Longs,
+    hot: HotRows,
+    best: BestRows,
+    scratch: ViewScratch,
+) -> bool:
+    """Find rows below the floor of a list that ran short; whether there are enough above its base, or it has
+    none. Cost: all hot rows."""
+    lane = int(np.int64(scratch.affected[state[AT]]))
+    k = lanes.k[lane]
+    n_more = find_more(ranking, lanes, lane, hot, state[N_HOT], born, best, fresh_size(k) - state[N_KEPT])
+    if state[N_KEPT] + n_more < k and lanes.base[lane] > -np.inf:
+        return False
+    for i in range(n_more):
+        scratch.more_row[i] = hot.row[best.at[i]]
+        scratch.more_key[i] = best.key[i]
+    state[N_MORE] = n_more
+    return True
+
+
+@lean_kernel
 def apply_steps(
     state: Longs,
     ranking: ViewRanking,
@@ -518,6 +546,7 @@ def apply_steps(
     events: ViewEvents,
     entries: ViewEntries,
     scratch: ViewScratch,
+    best: BestRows,
     raw: RawChanges,
     out: ChangeColumns,
 ) -> int:
@@ -559,6 +588,8 @@ def apply_steps(
                 if is_coming:
                     order_affected(state, lanes.head, 8 * TILE * state[AT_BYTE], 8 * TILE, scratch.affected)
             status = patch_lists(state, ranking, lanes, rows, hot, pool, events, entries, scratch, raw)
+            if status == SHORT and fill_up(state, ranking, lanes, rows.born, hot, best, scratch):
+                continue
             if status != DONE:
                 return status
             begin_tiles(state, state[AT_BYTE] + 1)
@@ -573,5 +604,5 @@ def apply_steps(
 @lean_kernel
 def apply_delta(state: Longs, entries: ViewEntries, kept: Kept) -> int:
     """As `apply_steps`, with the columns that are kept from one delta to the next."""
-    ranking, lanes, grid, rows, hot, pool, events, scratch, raw, out = opened(kept)
-    return apply_steps(state, ranking, lanes, grid, rows, hot, pool, events, entries, scratch, raw, out)
+    ranking, lanes, grid, rows, hot, pool, events, scratch, best, raw, out = opened(kept)
+    return apply_steps(state, ranking, lanes, grid, rows, hot, pool, events, entries, scratch, best, raw, out)

@@ -27,7 +27,6 @@ from tocsin.indexes.windows.views_grid_kernels import heat_parts, reach_cells
 from tocsin.indexes.windows.views_rank_kernels import (
     BestRows,
     base_size,
-    find_more,
     fresh_size,
     list_room,
     rank_afresh,
@@ -93,8 +92,12 @@ class ViewState:
         self.cursor: Longs = np.zeros(named.STATE_SIZE, np.int64)
         self.events = _new_events(8 * TILE + capacity)
         self.scratch = self._new_scratch()
+        #: for lists that run short
+        self.best = self._new_best(0, 0)
         #: entries of the delta being taken
         self.n_entries = 0
+        #: how many bases were lowered together the last time, and up to which lane
+        self._n_lowered, self._lowered_end = 1, -TILE
         #: subscriptions registered since the grid was built, and how many there were then
         self._n_loose = 0
         self._n_built = 0
@@ -176,27 +179,21 @@ class ViewState:
             column[taken] = 0
         self._free_lanes.give_back(taken)
 
-    def find_more(self, lane: int) -> None:
-        """Find rows below the floor of a list that ran short. Cost: all hot rows, or all rows if need be."""
-        scratch = self.scratch
-        k = int(self.lanes.k[lane])
-        missing = fresh_size(k) - int(self.cursor[named.N_KEPT])
-        best = self._new_best(min(missing, len(self.rows.born)) + 1, 0)
-        while True:
-            with np.errstate(all="ignore"):
-                found = find_more(
-                    self.ranking, self.lanes, lane, self.hot, int(self.cursor[named.N_HOT]), self.rows.born,
-                    best, missing,
-                )  # fmt: skip
-            if self.cursor[named.N_KEPT] + found >= k or self.lanes.base[lane] == -np.inf:
-                break
-            # Not enough above the base: find a lower one.
-            lanes = np.array([lane], np.int32)
-            self._rank(lanes, is_listing=False)
-            self._reach(lanes)
-        scratch.more_row[:found] = self.hot.row[best.at[:found]]
-        scratch.more_key[:found] = best.key[:found]
-        self.cursor[named.N_MORE] = found
+    def lower_bases(self, lane: int) -> None:
+        """Lower the base of a list that ran short, and of its neighbours: when rows get worse, they are next.
+
+        Twice as many each time that it goes on where the last ones ended. Cost: all rows times their number
+        if they are few, else all rows n log n and a search for each.
+        """
+        goes_on = 0 <= lane - self._lowered_end < max(TILE, self._n_lowered)
+        self._n_lowered = 2 * self._n_lowered if goes_on else 1
+        self._lowered_end = min(lane + self._n_lowered, len(self.lanes.slot))
+        near = np.arange(lane, self._lowered_end, dtype=np.int32)
+        near = near[self.lanes.slot[near] >= 0]
+        before = self.lanes.base[near]
+        self._rank(near, is_listing=False)
+        self.lanes.base[near] = np.minimum(self.lanes.base[near], before)
+        self._reach(near)
 
     def rebuild(self, *, is_listing: bool) -> None:
         """Sort subscriptions into tiles, find their bases (and lists), cut the space anew.
@@ -480,6 +477,8 @@ class ViewState:
         scratch = self.scratch
         n_events, n_slots, n_lanes = len(self.events.next), len(self.lane_of), len(self.lanes.slot)
         longest = min(3 * self._largest_k + 32, len(self.rows.born)) + 1
+        if longest > len(self.best.key):
+            self.best = self._new_best(longest, 0)
         sizes = (2 * n_entries, n_entries, n_lanes, n_slots, n_events, longest)
         if (
             len(scratch.todo) >= 2 * n_entries

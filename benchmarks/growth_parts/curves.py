@@ -261,15 +261,19 @@ def _quick(knob: str, values: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def switches(quick: bool) -> list[Point]:
-    """Few subscriptions: index, scan, and the engine, which takes one; of a quick run every second."""
+    """Few subscriptions: index, scan, and the engine, which takes one.
+
+    Of a quick run every second; the last only where the engine changes its mind near it.
+    """
     found = []
     for family in FAMILIES:
         if family.name not in SWITCHES:
             continue
-        engine = SWITCHES[family.name].engine
+        engine, many = SWITCHES[family.name].engine, SWITCHES[family.name].many
+        quickly = FEW[::2] if many > 1 else FEW[:-1:2]
         for batch in SWITCHES[family.name].batches:
             middle = replace(family.middle, batch=batch)
             name = f"{family.name}, few, batches of {batch:,}"
             named = replace(family, name=name, middle=middle, scanned=max(FEW), engine=engine)
-            found += [Point(named, "subscriptions", value) for value in (FEW[::2] if quick else FEW)]
+            found += [Point(named, "subscriptions", value) for value in (quickly if quick else FEW)]
     return found

@@ -23,6 +23,8 @@ from benchmarks.instrument.words import number
 ROOT = Path(__file__).resolve().parents[2]
 #: Changes since the last commit that are printed: the worst.
 SHOWN = 12
+#: What comes before several programs.
+COMPILING = "compiling"
 
 
 class Run(NamedTuple):
@@ -38,6 +40,9 @@ def run_all(names: Sequence[str], quick: bool, resume: bool) -> bool:
     console = _console()
     began = machine.describe()
     done: dict[str, Run] = {}
+    if len(names) > 1:
+        console.rule(COMPILING)
+        done[COMPILING] = _wait_for([sys.executable, "-m", "benchmarks.instrument.compiling"])
     for name in names:
         console.rule(name)
         done[name] = run(name, quick, resume)
@@ -71,7 +76,10 @@ def judge_all(records: Sequence[Record]) -> list[Verdict]:
 def run(name: str, quick: bool, resume: bool) -> Run:
     """One program in a process of its own, and of its children the most memory that one of them held."""
     command = [sys.executable, "-m", "benchmarks", name, "--inside"]
-    command += ["--quick"] * quick + ["--resume"] * resume
+    return _wait_for([*command, *["--quick"] * quick, *["--resume"] * resume])
+
+
+def _wait_for(command: Sequence[str]) -> Run:
     start = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT)
     try:

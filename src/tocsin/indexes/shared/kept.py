@@ -47,7 +47,11 @@ class Kept:
 
 
 def opened(kept: Kept) -> Any:
-    """The columns that are kept."""
+    """The columns that are kept.
+
+    A kernel that opens them writes to none of them itself, but calls one that does: the compiler takes an
+    array that is no argument for the kernel's own, and may leave out what is written to it.
+    """
     return kept.columns
 
 

@@ -26,6 +26,7 @@ from tocsin.indexes.thresholds.lazy_cells_columns import (
     BLOCK_BITS,
     EVEN,
     CellColumns,
+    LateColumns,
     RangeColumns,
     set_due,
 )
@@ -329,6 +330,30 @@ def list_due(cells: CellColumns, ranges: RangeColumns, clock: int, n_groups: int
 
 
 @lean_kernel
+def note_events(
+    cells: CellColumns,
+    ranges: RangeColumns,
+    late: LateColumns,
+    values: Floats,
+    event_weights: Longs,
+    clock: int,
+    n_groups: int,
+    n_late: int,
+) -> int:
+    """As `count_events`."""
+    count_stretches(cells, values, event_weights, late.cells[n_late:])
+    noted = late.weights[n_late:]
+    for event in range(event_weights.shape[0]):
+        noted[event] = event_weights[event]
+    if clock < late.due[0]:
+        return 0
+    n_due = list_due(cells, ranges, clock, n_groups, late.groups)
+    if n_due == 0:
+        late.due[0] = first_due(ranges)
+    return n_due
+
+
+@lean_kernel
 def count_events(
     kept: Kept, values: Floats, event_weights: Longs, clock: int, n_groups: int, n_late: int
 ) -> int:
@@ -338,16 +363,7 @@ def count_events(
     a single event a call costs more than the work.
     """
     cells, ranges, late = opened(kept)
-    noted = late.weights[n_late:]
-    count_stretches(cells, values, event_weights, late.cells[n_late:])
-    for event in range(event_weights.shape[0]):
-        noted[event] = event_weights[event]
-    if clock < late.due[0]:
-        return 0
-    n_due = list_due(cells, ranges, clock, n_groups, late.groups)
-    if n_due == 0:
-        late.due[0] = first_due(ranges)
-    return n_due
+    return note_events(cells, ranges, late, values, event_weights, clock, n_groups, n_late)
 
 
 @lean_kernel
@@ -374,11 +390,10 @@ def first_due(ranges: RangeColumns) -> int:
 
 
 @lean_kernel
-def narrow_due(kept: Kept, clock: int, n_late: int, n_due: int) -> int:
-    """Absorb the late events; then move those of the first groups to the front in which some member may have
-    matured, as far as covers tell. How many they are.
-    """
-    cells, ranges, late = opened(kept)
+def absorb_late(
+    cells: CellColumns, ranges: RangeColumns, late: LateColumns, clock: int, n_late: int, n_due: int
+) -> int:
+    """As `narrow_due`."""
     absorb_events(cells, late.cells[:n_late], late.weights[:n_late])
     sum_blocks(cells)
     groups = late.groups
@@ -392,6 +407,15 @@ def narrow_due(kept: Kept, clock: int, n_late: int, n_due: int) -> int:
             groups[n_left] = group
             n_left += 1
     return n_left
+
+
+@lean_kernel
+def narrow_due(kept: Kept, clock: int, n_late: int, n_due: int) -> int:
+    """Absorb the late events; then move those of the first groups to the front in which some member may have
+    matured, as far as covers tell. How many they are.
+    """
+    cells, ranges, late = opened(kept)
+    return absorb_late(cells, ranges, late, clock, n_late, n_due)
 
 
 @lean_kernel

@@ -217,7 +217,7 @@ class RankedScan:
     def _kept_answers(self, cursor: Longs) -> Answers:
         """What the affected boxes answer now. Cost: a search in the tree for each of their rows."""
         start: Longs = np.zeros(int(cursor[N_AFFECTED]) + 1, np.int64)
-        answers = Answers(np.empty(self._capacity, np.int32), np.empty(self._capacity), start)
+        answers = Answers(np.empty(self._capacity, np.int64), np.empty(self._capacity), start)
         cursor[AT] = 0
         while (
             keep_answers(self._bounds.boxes, self._limits, self._rows.tree, self._rows.heap, answers, cursor)

@@ -82,8 +82,8 @@ class Lists(NamedTuple):
 class Answers(NamedTuple):
     """What boxes answered before a long step, one after the other, by rank."""
 
-    #: int32 (room,): slots of the rows.
-    row: Ints
+    #: int64 (room,): slots of the rows.
+    row: Longs
     #: float64 (room,)
     key: Floats
     #: int64 (boxes + 1,): where the answer of each begins.
@@ -338,6 +338,26 @@ def report_ranked(
 
 
 @lean_kernel
+def list_first(
+    boxes: Boxes, box: int, limit: int, tree: RowTree, heap: Heap, out_row: Longs, out_key: Floats
+) -> int:
+    """Write the first rows of a box by rank, at most `limit`. Says how many; -1 if there is no room."""
+    n_listed = 0
+    size = start_search(tree, heap, boxes, box)
+    while n_listed < limit:
+        size = find_next(tree, heap, size, boxes, box)
+        if size == 0:
+            break
+        if n_listed == len(out_row):
+            return -1
+        out_row[n_listed] = tree.slot[heap.item[0]]
+        out_key[n_listed] = heap.y[0]
+        n_listed += 1
+        size = pop_item(heap, size)
+    return n_listed
+
+
+@lean_kernel
 def keep_answers(
     boxes: Boxes, limits: Ints, tree: RowTree, heap: Heap, out_answers: Answers, cursor: Longs
 ) -> int:
@@ -345,20 +365,11 @@ def keep_answers(
     while cursor[AT] < cursor[N_AFFECTED]:
         box = boxes.affected[cursor[AT]]
         at = out_answers.start[cursor[AT]]
-        end = at + limits[box]
-        size = start_search(tree, heap, boxes, box)
-        while at < end:
-            size = find_next(tree, heap, size, boxes, box)
-            if size == 0:
-                break
-            if at == len(out_answers.row):
-                return FULL
-            out_answers.row[at] = tree.slot[heap.item[0]]
-            out_answers.key[at] = heap.y[0]
-            at += 1
-            size = pop_item(heap, size)
+        n_listed = list_first(boxes, box, limits[box], tree, heap, out_answers.row[at:], out_answers.key[at:])
+        if n_listed < 0:
+            return FULL
         cursor[AT] += 1
-        out_answers.start[cursor[AT]] = at
+        out_answers.start[cursor[AT]] = at + n_listed
     return DONE
 
 
@@ -390,18 +401,9 @@ def report_long(
         for i in range(n_before):
             lists.before_row[i] = answers.row[start + i]
             lists.before_key[i] = answers.key[start + i]
-        n_after = 0
-        size = start_search(tree, heap, boxes, box)
-        while n_after < limit:
-            size = find_next(tree, heap, size, boxes, box)
-            if size == 0:
-                break
-            row = tree.slot[heap.item[0]]
-            lists.after_row[n_after] = row
-            lists.after_key[n_after] = heap.y[0]
-            lists.after_image[n_after] = image_of[row]
-            n_after += 1
-            size = pop_item(heap, size)
+        n_after = list_first(boxes, box, limit, tree, heap, lists.after_row, lists.after_key)
+        for i in range(n_after):
+            lists.after_image[i] = image_of[lists.after_row[i]]
         if not report_box(
             boxes, box, box_tree, limit, images, lists, n_before, n_after, is_extreme, sign, out, cursor
         ):

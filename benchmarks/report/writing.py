@@ -24,9 +24,9 @@ INTRO = """# Benchmarks
 
 This page is written by `python -m benchmarks --report` from `benchmarks/results/`; nothing in it is typed by
 hand. `make bench` measures everything at 100,000 subscriptions{quick}, `make bench-full` at a million and
-more{full}. Figures are medians of repeats that take turns with their rivals; in brackets the least and
-the most. Rivals answer the same questions and are held to the same answers. At the end:
-[the machine, and how it was measured](#how-it-was-measured).
+more{full}; the first time, kernels are compiled before that. Figures are medians of repeats that take turns
+with their rivals; in brackets the least and the most. Rivals answer the same questions and are held to the
+same answers. At the end: [the machine, and how it was measured](#how-it-was-measured).
 """
 
 RULES = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,10 @@ RIVALS: dict[str, Callable[[], Any]] = {
 }
 #: Events that each is measured on.
 EVENTS = {"engine": 500, "BE*-Tree": 100, PRINTED: 100, "BE-Tree": 100, "k-index": 20, "SCAN": 50}
-ALL: dict[str, int | None] = {"": None}
-TOPS: dict[str, int | None] = {"": None, "(1)": 1, "(5)": 5}
+#: How many matches are wanted, and what that is called.
+Tops = tuple[tuple[str, int | None], ...]
+ALL: Tops = (("", None),)
+TOPS: Tops = (("", None), ("(1)", 1), ("(5)", 5))
 
 
 def sweeps(quick: bool) -> list[Sweep]:
@@ -82,13 +84,17 @@ def _by_chance(base: Knobs, percent: float | str) -> Found:
     return _everybody(_chance(base, float(percent)), TOPS)
 
 
-def _match(base: Knobs, field: str, value: float | str, tops: dict[str, int | None] = ALL) -> Found:
+def _match(base: Knobs, field: str, value: float | str, tops: Tops = ALL) -> Found:
     changed: dict[str, Any] = {field: int(value)}
     return _everybody(replace(base, **changed), tops)
 
 
-def _everybody(knobs: Knobs, tops: dict[str, int | None]) -> Found:
-    """Everybody in turn; with tops, the best one and the best five beside all."""
+@cache
+def _everybody(knobs: Knobs, tops: Tops) -> Found:
+    """Everybody in turn; with tops, the best one and the best five beside all.
+
+    What several figures have in common is played once.
+    """
     built = {name: make() for name, make in RIVALS.items() if _takes_part(name, knobs)}
     return _time(knobs, built, tops)
 
@@ -120,7 +126,7 @@ def _construction(knobs: Knobs, count: float | str) -> Found:
     return took
 
 
-def _time(knobs: Knobs, built: dict[str, Any], tops: dict[str, int | None]) -> Found:
+def _time(knobs: Knobs, built: dict[str, Any], tops: Tops) -> Found:
     work = planted(knobs)
     slots, ids = np.arange(knobs.subscriptions, dtype=np.int32), id_order(knobs.subscriptions)
     events = work.events(max(EVENTS.values()))
@@ -128,7 +134,7 @@ def _time(knobs: Knobs, built: dict[str, Any], tops: dict[str, int | None]) -> F
     for name, index in built.items():
         index.register(slots, work.subscriptions)
         some = part_of(events, 0, EVENTS[name])
-        for label, top in tops.items():
+        for label, top in tops:
             works[name + label] = partial(_apply, index, some, top, ids)
     return {name: [1e6 * each for each in found] for name, found in interleave(works, REPEATS).items()}
 

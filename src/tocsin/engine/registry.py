@@ -15,6 +15,9 @@ from tocsin.indexes.contract import Arrays, Ints
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.names import Names
 
+#: Of fewer ids, to have Arrow write them takes longer than to write them here.
+FEW = 100
+
 
 class Registry:
     """Ids to (group, local slot). All costs are constant a subscription."""
@@ -53,8 +56,11 @@ class Registry:
         """Ids that nobody has."""
         while True:
             first, self._next_id = self._next_id, self._next_id + count
-            numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
-            ids = pc.binary_join_element_wise("s", numbers, "")
+            if count < FEW:
+                ids = pa.array([f"s{number}" for number in range(first, first + count)], pa.string())
+            else:
+                numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
+                ids = pc.binary_join_element_wise("s", numbers, "")
             if not (self.ids.find(ids) >= 0).any():
                 return ids
 

@@ -131,7 +131,7 @@ class TopKMonitoring:
         """Add queries and compute them. Cost: a search for each."""
         if len(slots):
             self._bind(slots, values)
-            self._compute(slots.astype(np.int32))
+            self._compute(slots.astype(np.int32), is_new=True)
 
     def terminate(self, slots: Ints) -> None:
         """Remove queries, also from all influence lists. Cost: all cells, for each."""
@@ -161,7 +161,7 @@ class TopKMonitoring:
         self._make_room_for_rows(int(delta.row.max()) + 1)
         if self._widen_workspace(delta.after):
             # Cells at the border have grown, and may influence more queries than they know.
-            self._compute(self._live())
+            self._compute(self._live(), is_new=True)
         entries = _entries(delta)
         scratch = self._scratch()
         buffer = ChangeBuffer(self._expected)
@@ -176,7 +176,8 @@ class TopKMonitoring:
                 if status == named.OUT_FULL:
                     buffer.grow()
                 elif status == named.SEARCH:
-                    self._compute(scratch.affected[: self._state[named.N_AFFECTED]].copy())
+                    affected = scratch.affected[: self._state[named.N_AFFECTED]].copy()
+                    self._compute(affected, is_new=False)
                 elif status == named.POINTS_FULL:
                     room = 2 * len(self._points.list) + 64
                     self._points = self._points._replace(
@@ -240,7 +241,8 @@ class TopKMonitoring:
         self.register(arrays["slots"], arrays)
 
     def check_invariants(self) -> None:
-        """Assert that point lists and rows agree, and that influence lists are counted."""
+        """Assert that point lists and rows agree, that influence lists are counted and, for weighted sums,
+        that every cell that may hold a row of interest to a query influences it."""
         grid, points = self._grid, self._points
         there = np.flatnonzero(points.born != ABSENT)
         assert grid.n_points.sum() == len(there)
@@ -252,6 +254,14 @@ class TopKMonitoring:
         assert np.array_equal(bits, grid.n_influence)
         assert (self._queries.old_size == -1).all()
         assert not self._queries.is_affected.any()
+        for slot in self._live() if len(self._term_theta) else ():
+            most = np.zeros(len(grid.n_points))
+            for weight, column in zip(self._queries.weight[slot], self._scorer.term_column, strict=True):
+                ends = grid.cell_high[column] if weight > 0 else grid.cell_low[column]
+                with np.errstate(all="ignore"):
+                    most += weight * ends[grid.place[:, column]] if weight else 0.0
+            is_known = grid.influence[:, slot // 64] >> np.uint64(slot % 64) & np.uint64(1)
+            assert is_known[~(most < self._queries.top_key[slot])].all()
 
     def explain(self) -> str:
         """One line: which algorithm this is and how it works."""
@@ -260,14 +270,14 @@ class TopKMonitoring:
     def _live(self) -> Ints:
         return np.flatnonzero(self._queries.k > 0).astype(np.int32)
 
-    def _compute(self, slots: Ints) -> None:
-        """Compute queries from scratch."""
+    def _compute(self, slots: Ints, *, is_new: bool) -> None:
+        """Compute queries from scratch: new ones, or those with fewer than k rows above their `top_key`."""
         longest = min(self._largest_k, len(self._points.born)) + 2
         self._widen_lists(longest)
         with np.errstate(all="ignore"):
             compute_slots(
                 self._state, self._scorer, self._queries, self._grid, self._points, self._scratch(), slots,
-                self.is_skyband,
+                self.is_skyband, is_new,
             )  # fmt: skip
 
     def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:

@@ -120,8 +120,14 @@ def search(
     grid: PaperGrid,
     points: PaperPoints,
     scratch: PaperScratch,
+    known: float,
 ) -> int:
-    """The top-k computation module, with the cleaning of influence lists; how many rows were found."""
+    """The top-k computation module, with the cleaning of influence lists; how many rows were found.
+
+    The k-th key will not be above `known`, which is NaN for a new query. So all cells that may hold such a key
+    are visited anyway, in any order: these, which influence the query already, wait on a stack at the other
+    end of the heap's memory.
+    """
     side = grid.side
     cell_low = grid.cell_low
     cell_high = grid.cell_high
@@ -172,11 +178,22 @@ def search(
     heap_cell[0] = cell
     stamp[cell] = now
     n_heap = zero() + 1
+    top = len(heap_cell)
     size = 0
-    while n_heap > 0 and (size < k or heap_key[0] >= best_key[size - 1]):
-        cell = heap_cell[0]
-        pop_cell(heap_key, heap_cell, n_heap)
-        n_heap -= 1
+    while True:
+        is_sure = top < len(heap_cell)
+        if is_sure:
+            cell = heap_cell[top]
+            top += 1
+        elif n_heap > 0 and (size < k or heap_key[0] >= best_key[size - 1]):
+            cell = heap_cell[0]
+            pop_cell(heap_key, heap_cell, n_heap)
+            n_heap -= 1
+            if bits[cell, word] & bit == none:
+                bits[cell, word] |= bit
+                n_influence[cell] += 1
+        else:
+            break
         state[N_CELLS] += 1
         for p in range(cell_first[cell], cell_first[cell] + cell_points[cell]):
             i = cell_start[cell] + (p & (cell_room[cell] - 1))
@@ -205,26 +222,28 @@ def search(
             best_key[at] = key
             best_tie[at] = tie
             best_row[at] = row
-        for c in range(n_columns):
+        for c in range(n_columns - 1, -1, -1):
             following = cell - direction[c] * strides[c]
             is_last = places[cell, c] == (0 if direction[c] > 0 else side - 1)
-            if is_last or stamp[following] == now:
-                continue
-            stamp[following] = now
-            if n_terms == 0:
-                key = bound_cell(scorer, queries, slot, grid, following, scratch)
-            else:
-                key = 0.0
-                for t in range(n_terms):
-                    key += share[t, places[following, term_column[t]]]
-                # Infinities that cancel: it may be anything.
-                if np.isnan(key):
-                    key = np.inf
-            push_cell(heap_key, heap_cell, n_heap, key, following)
-            n_heap += 1
-        if bits[cell, word] & bit == none:
-            bits[cell, word] |= bit
-            n_influence[cell] += 1
+            if not is_last and (is_sure or stamp[following] != now):
+                stamp[following] = now
+                if n_terms == 0:
+                    key = bound_cell(scorer, queries, slot, grid, following, scratch)
+                else:
+                    key = 0.0
+                    for t in range(n_terms):
+                        key += share[t, places[following, term_column[t]]]
+                    # Infinities that cancel: it may be anything.
+                    if np.isnan(key):
+                        key = np.inf
+                if key >= known:
+                    top -= 1
+                    heap_cell[top] = following
+                else:
+                    push_cell(heap_key, heap_cell, n_heap, key, following)
+                    n_heap += 1
+            if is_sure and places[cell, c] != (side - 1 if direction[c] > 0 else 0):
+                break
     # What is left in the heap does not influence the query any more, nor do the cells behind it.
     while n_heap > 0:
         n_heap -= 1
@@ -277,12 +296,14 @@ def compute_slots(
     scratch: PaperScratch,
     slots: Ints,
     is_skyband: bool,
+    is_new: bool,
 ) -> None:
-    """Compute queries from scratch."""
+    """Compute queries from scratch: new ones, or those that have fewer than k rows above their `top_key`."""
     # Kept apart from the steps: it is large, and would be compiled into them once more.
     for i in range(len(slots)):
         slot = int(np.int64(slots[i]))
-        size = search(state, scorer, queries, slot, grid, points, scratch)
+        known = np.nan if is_new else queries.top_key[slot]
+        size = search(state, scorer, queries, slot, grid, points, scratch, known)
         store_best(queries, slot, scratch, size)
         state[LONGEST] = max(state[LONGEST], size)
         if is_skyband:

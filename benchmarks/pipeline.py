@@ -50,7 +50,8 @@ def main(quick: bool) -> None:
     surroundings = machine.describe() | {"quick": quick}
     console.print(surroundings)
     subscriptions = 100_000 if quick else 1_000_000
-    sizes = {10_000: 10, 100_000: 8, 400_000: 8} | ({} if quick else {2_000_000: 8})
+    counted = REPEATS if quick else 8
+    sizes = {10_000: 10, 100_000: counted, 400_000: counted} | ({} if quick else {2_000_000: counted})
     few, events = (10_000, 20_000) if quick else (100_000, 20_000)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         home = Path(folder)
@@ -70,7 +71,7 @@ def main(quick: bool) -> None:
         for size, seconds in recovery.items():
             console.print(f"a shard of {size:,} from the state store: {seconds:.1f} s")
         plain = _measure_plain(spark, home / "plain", few, events)
-        ours = _measure_job(home / "few", few, [400_000] * 8)
+        ours = _measure_job(home / "few", few, [400_000] * counted)
         rates = [batch.rows / batch.seconds for batch in ours]
         rate = float(np.median(rates))
         for name, slow in plain.items():

@@ -73,6 +73,17 @@ class Verdict:
         return self.pace is None or self.pace >= 1 / TOO_SLOW
 
     @property
+    def at_figure(self) -> float | None:
+        """The ratio beside a rival that takes what its figure says."""
+        return None if self.pace is None or self.ratio is None else self.pace * self.ratio
+
+    @property
+    def is_short_of_faster(self) -> bool:
+        """Whether the goal is out of reach only because the rival is faster than its figure."""
+        goal, reached = self.floor.goal, self.at_figure
+        return self.state == SHORT and goal is not None and reached is not None and reached >= goal
+
+    @property
     def is_broken(self) -> bool:
         return self.state == BELOW
 

@@ -77,7 +77,13 @@ def headline(verdicts: Sequence[Verdict], records: Sequence[Record]) -> str:
     met = sum(verdict.state == MET and verdict.counts for verdict in measured)
     vain = sum(verdict.state == MET and not verdict.counts for verdict in measured)
     short = sum(verdict.state in (SHORT, BELOW) for verdict in measured)
+    close = sum(verdict.is_short_of_faster for verdict in measured)
     text = f"Of {len(measured)} goals, {met} are reached, {short} are not"
+    text += (
+        f" ({close} of these beside a rival that is faster than the one they were set beside)"
+        if close
+        else ""
+    )
     text += f", and {vain} stand against a rival that is too slow to count." if vain else "."
     shown = table(("", "on", "Tocsin", "how many times as fast as"), rows, left=4) + "\n\n" if rows else ""
     return f"{shown}{text}\n"
@@ -235,6 +241,8 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         beside = f"{floor.rival}" if floor.rival_case is None else f"{floor.rival}, {floor.rival_case}"
         found, goal, least = number(verdict.ratio), number(floor.goal), number(floor.floor)
     state = verdict.state if verdict.counts else f"{verdict.state}, but the rival does not count"
+    if verdict.is_short_of_faster:
+        state += f"; beside the rival's figure {number(verdict.at_figure)}"
     what = floor.measure.replace("_", " ").replace(" s", ", s") if floor.measure != "median" else ""
     name = f"{floor.subject}: {floor.case}" + (f", {what}" if what else "")
     return name, beside, number(verdict.pace), found, goal, least, state

@@ -41,7 +41,7 @@ RULES = """
 - A rival that we wrote *counts* only if it takes at most 1.5 times what a well-built one takes on the
   reference machine, scaled by the three ranges of its run over those 0.25 ms; where a run has none, as the
   figure stands. Its *pace* is how many times as fast as that it is: above 1, the goal was set beside a
-  slower one.
+  slower one, beside which the ratio would be that many times what is found.
 - A floor is what a ratio must not fall below: `python -m benchmarks` prints it in red and fails. Where a
   goal is not reached, the floor is the level of the day it was set.
 - Both sides of a ratio are of one run; the newest run that has both is taken, a whole one rather than a quick

@@ -92,6 +92,17 @@ def test_a_goal_is_told_with_what_is_short() -> None:
     assert headline(verdicts, []).startswith("Of 2 goals, 1 are reached, 1 are not.")
 
 
+def test_a_goal_beside_a_rival_faster_than_its_figure() -> None:
+    asked = Floor(
+        "Sample", "sample", "a case", "engine", floor=5.0, goal=10.0, rival="rival", rival_figure=140.0
+    )
+    verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.25)
+    assert "| 7 | 10 | 5 | short of the goal; beside the rival's figure 14 |" in goals_section(verdicts)
+    assert headline(verdicts, []).startswith(
+        "Of 1 goals, 0 are reached, 1 are not (1 of these beside a rival"
+    )
+
+
 def test_the_first_table_has_the_largest_case_and_rivals_of_its_run() -> None:
     known = [
         record("engine, batches of 10,000", 0.1, program="thresholds", case="static 1-d, 100,000 queries"),

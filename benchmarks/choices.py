@@ -189,7 +189,7 @@ def _contests(quick: bool, address: str | None) -> list[Contest]:
     contests = []
     narrow, wide = 0.02, 0.2
     # Large batches by ranges of a task: joins of several ranges take up to a millisecond an event.
-    large = {1: 100_000, 2: 10_000} if quick else {1: 100_000, 2: 100_000, 3: 10_000}
+    large = {1: 100_000, 2: 10_000} if quick else {1: 100_000, 2: 10_000, 3: 10_000}
     for task in (ranges_task(count), boxes_task(count), attributes_task(100_000, narrow)):
         contests.append(Contest(task, 1000, _rivals(task, address)))
         if task.ranges in large:

@@ -124,9 +124,10 @@ def search(
 ) -> int:
     """The top-k computation module, with the cleaning of influence lists; how many rows were found.
 
-    The k-th key will not be above `known`, which is NaN for a new query. So all cells that may hold such a key
-    are visited anyway, in any order: these, which influence the query already, wait on a stack at the other
-    end of the heap's memory.
+    The k-th key will not be above `known`, which is NaN for a new query. So all cells that may hold such a
+    key are visited anyway, in any order. They influence the query already, and wait on a stack, at the other
+    end of the heap's memory; each is reached from one cell only, the one before it in the last column in
+    which it is not the first.
     """
     side = grid.side
     cell_low = grid.cell_low

@@ -14,7 +14,7 @@ from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, 
 from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, Ints, RowIndex
 from tocsin.indexes.shared.programs import Program, program
-from tocsin.indexes.windows import views_state
+from tocsin.indexes.windows import views_columns, views_state
 from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
 from tocsin.indexes.windows.views_grid import cells_of, new_grid
@@ -242,6 +242,17 @@ def test_a_grid_that_is_out_of_date_is_built_anew(monkeypatch: pytest.MonkeyPatc
         grids.add(index._state.grid.edge.tobytes())
     index.check_invariants()
     assert len(grids) > 2
+
+
+def test_the_first_subscription_has_a_grid_cut_for_it() -> None:
+    index = PreferenceViews(0, program(PROGRAMS[0]), descending=True, newest_first=True)
+    values = np.random.default_rng(6).random((40_000, 2)).tolist()
+    rows = {slot: Row(slot, tuple(pair)) for slot, pair in enumerate(values)}
+    index.apply(delta_of([({}, rows)], 2))
+    register(index, {0: Query((), (), (1.0, 1.0), k=5)})
+    assert index._state.n_cells > 1000
+    assert index._state.cursor[views_columns.N_HOT] < len(rows) / 10
+    index.check_invariants()
 
 
 def test_more_tiles_than_are_taken_together() -> None:

@@ -160,7 +160,8 @@ class ViewState:
 
     def rank_new(self, slots: Ints) -> None:
         """Rank what is there for subscriptions just placed, and let cells know them."""
-        if self._n_loose > max(TILE, self._n_built):
+        # A grid that was cut for nobody is one cell.
+        if self._n_built == 0 or self._n_loose > max(TILE, self._n_built):
             self.rebuild(is_listing=True)
             return
         lanes = self.lane_of[slots]
@@ -226,14 +227,16 @@ class ViewState:
         self._reset_counters()
 
     def is_stale(self) -> bool:
-        """Whether the grid has become much worse than it was, or there are many more rows.
+        """Whether the grid has become much worse than it was, or there are many more rows or subscriptions.
 
         Asked whenever as much was spent on tests as on building a grid.
         """
         held, tests = int(self.cursor[named.N_HELD]), int(self.cursor[named.N_TESTS])
         rate = tests / max(held, 1)
         n_rows = int(self.cursor[named.N_ROWS])
-        is_stale = rate > 2 * self._usual_tests or n_rows > 2 * self._rows_built
+        is_stale = (
+            rate > 2 * self._usual_tests or n_rows > 2 * self._rows_built or self._n_loose > self._n_built
+        )
         self._usual_tests = min(self._usual_tests, rate)
         self._reset_counters()
         return is_stale

@@ -29,6 +29,7 @@ from tests.oracles.members import (
 )
 from tocsin.indexes.contract import OP_NAMES, RowDelta
 from tocsin.indexes.shared.members import Members
+from tocsin.indexes.shared.members_tiles import Tiles
 from tocsin.indexes.shared.programs import program
 
 BOUNDS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf])
@@ -222,6 +223,22 @@ def test_inputs_stay_untouched_and_may_be_read_only() -> None:
     frozen = RowDelta._make(np.frombuffer(c.tobytes(), c.dtype).reshape(c.shape) for c in delta)
     assert index.apply(frozen).row.tolist() == [0]
     assert repr(frozen) == repr(delta)
+
+
+def test_subscriptions_that_come_one_by_one_are_ordered_in_few_runs() -> None:
+    random = np.random.default_rng(4)
+    tiles = Tiles(1, 0, width=4, tail=8)
+    for slot, low in enumerate(random.random(1300)):
+        none = np.empty((0, 1))
+        ends = [np.array([[low]]), np.array([[low + 0.01]]), none, np.full(1, -np.inf), np.full(1, np.inf)]
+        tiles.add(np.array([slot], np.int32), ends)
+        tiles.settle()
+        tiles.check_invariants()
+    assert len(tiles._runs) <= 4
+    assert tiles._n_used - tiles._n_ordered <= 8
+    # Of subscriptions in any order a tile would span most of the line.
+    spans = tiles.nodes.hi[0, : tiles.nodes.first[1]] - tiles.nodes.lo[0, : tiles.nodes.first[1]]
+    assert np.median(spans) < 0.1
 
 
 @pytest.mark.parametrize("steps", [None, [("column", 0)]])

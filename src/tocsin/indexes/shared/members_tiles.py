@@ -14,13 +14,14 @@ from tocsin.indexes.shared.scans import widened
 
 #: Places of a tile, and nodes of a node.
 WIDTH = 64
-#: Subscriptions that came since all were ordered: all are again once they are so many, and this part of all.
-TAIL = 2048
-TAIL_PART = 8
+#: Subscriptions that came and are in no order yet, at most.
+TAIL = 128
+#: A run is ordered anew together with what comes after it, unless it is more than so many times as long.
+RUN_TIMES = 8
 
 
 class Tiles:
-    """Subscriptions come to the end, and now and then all are ordered anew."""
+    """Subscriptions come to the end in runs, each ordered in itself, and each much longer than the next."""
 
     def __init__(self, dimensions: int, n_theta: int, width: int = WIDTH, tail: int = TAIL) -> None:
         self._width = width
@@ -38,6 +39,8 @@ class Tiles:
         #: int32 (slots,): -1 where there is none
         self.place: Ints = np.full(16, -1, np.int32)
         self._n_used = 0
+        #: where runs begin, and where the last of them ends
+        self._runs: list[int] = []
         self._n_ordered = 0
         self._n_live = 0
         self._first_loose = 0
@@ -74,25 +77,43 @@ class Tiles:
         self._n_live -= len(slots)
         if self._n_live == 0:
             self._n_used = self._n_ordered = self._first_loose = 0
+            self._runs.clear()
 
     def settle(self) -> None:
-        """Order them anew if it is time to, and bound what came. Cost: n log n of all, seldom."""
-        is_late = self._n_used - self._n_ordered > max(self._tail, self._n_ordered // TAIL_PART)
-        if is_late or self._n_used > max(self._tail, 2 * self._n_live):
-            places = np.flatnonzero(self.subscriptions.slot[: self._n_used] >= 0)
-            order = places[order_near(keys_of(self.subscriptions, places), self._width)]
-            columns = [column[..., order] for column in self.subscriptions]
-            self._n_used = self._n_live = self._n_ordered = self._first_loose = 0
-            self.subscriptions.slot[:] = -1
-            self.add(columns[-1].astype(np.int32), columns[:-1])
-            self._n_ordered = self._n_used
+        """Order what came, if it is much, and bound it.
+
+        Cost: n log n of what is ordered; of all if half are gone, seldom otherwise.
+        """
+        if self._n_used > max(self._tail, 2 * self._n_live):
+            self._order(0)
+        elif self._n_used - self._n_ordered > self._tail:
+            # From a tile's beginning on: the last one of a run may be in part the next one's.
+            begin = self._n_ordered // self._width * self._width
+            while self._runs and begin - self._runs[-1] <= RUN_TIMES * (self._n_used - begin):
+                begin = self._runs.pop()
+            self._order(begin)
         n_tiles = -(-self._n_used // self._width)
         if self._first_loose < n_tiles:
             self.nodes = bounded(self.nodes, self.subscriptions, n_tiles, self._first_loose)
             self._first_loose = n_tiles
 
+    def _order(self, begin: int) -> None:
+        """Make all from `begin` on one run."""
+        places = begin + np.flatnonzero(self.subscriptions.slot[begin : self._n_used] >= 0)
+        order = places[order_near(keys_of(self.subscriptions, places), self._width)]
+        columns = [column[..., order] for column in self.subscriptions]
+        self.subscriptions.slot[begin:] = -1
+        self._n_used = begin
+        self._n_live -= len(order)
+        self.add(columns[-1].astype(np.int32), columns[:-1])
+        self._runs = [*(run for run in self._runs if run < begin), begin]
+        self._n_ordered = self._n_used
+
     def check_invariants(self) -> None:
         """Assert that places agree, and that no node that is settled knows too little."""
+        assert self._runs == sorted(set(self._runs))
+        assert all(run % self._width == 0 and run <= self._n_ordered for run in self._runs)
+        assert self._n_ordered <= self._n_used
         slot = self.subscriptions.slot
         live = np.flatnonzero(slot >= 0)
         assert len(live) == self._n_live

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -130,8 +131,10 @@ class NatsCarrier:
         """Start an edge and bring it what comes, until cancelled.
 
         `until` is asked now and then whether to end when all that is there is read. `caught_up` is called
-        once, when the edge has read all that was there at its start.
+        once, when the edge has read all that was there at its start. Raises StateError if the server has lost
+        the stream and another was made: its places mean something else, and the edge must start anew.
         """
+        made = (await self._stream.stream_info(self.root)).created
         origin, place = await self.origin(edge)
         readers: list[_Reader] = []
         tasks: set[asyncio.Task[None]] = set()
@@ -143,7 +146,7 @@ class NatsCarrier:
                     deliver(instruction)
             subjects = [each.subject for each in instructions if isinstance(each, Subscribe)]
             if subjects:
-                readers.append(_Reader(self._stream, self.root, subjects, place))
+                readers.append(_Reader(self._stream, self.root, subjects, place, made))
                 tasks.add(asyncio.create_task(readers[-1].read(edge, follow, ending)))
 
         follow(edge.start(origin))
@@ -178,11 +181,20 @@ class NatsCarrier:
 class _Reader:
     """Reads some subjects from a place of the stream on, in order, and misses nothing."""
 
-    def __init__(self, stream: JetStreamContext, name: str, subjects: list[str], place: int) -> None:
+    def __init__(
+        self,
+        stream: JetStreamContext,
+        name: str,
+        subjects: list[str],
+        place: int,
+        made: datetime | None = None,
+    ) -> None:
         self._stream = stream
         self._name = name
         self._subjects = subjects
         self._place = place
+        #: when the stream was made that `place` is of; unless any will do
+        self._made = made
         self._source: JetStreamContext.PullSubscription | None = None
         self._seen = 0
 
@@ -235,6 +247,10 @@ class _Reader:
         return kept
 
     async def _open(self) -> JetStreamContext.PullSubscription:
+        if self._made is not None:
+            known = await self._stream.stream_info(self._name)
+            if known.created != self._made:
+                raise StateError(f"the stream {self._name!r} has been made anew")
         config = ConsumerConfig(
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,

@@ -35,11 +35,20 @@ from tocsin.indexes.matching import (
     access_head_kernels,
     access_kernels,
     access_layout_kernels,
+    access_order_kernels,
     access_report_kernels,
     bounds,
     events_from_rows,
 )
-from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
+from tocsin.indexes.matching.access_parts import Part
+from tocsin.indexes.matching.workload import (
+    Knobs,
+    boxes,
+    numeric_conjunctions,
+    numeric_events,
+    planted,
+    points,
+)
 from tocsin.indexes.shared.names import Names
 
 OPERATORS = ("<", "<=", "=", "<>", ">=", ">", "BETWEEN", "IN", "NOT IN")
@@ -113,6 +122,39 @@ def test_boxes_are_matched_as_by_the_scan(width: float) -> None:
     )
     for each in (events, spread):
         for top in (None, 3):
+            assert same(index.apply(each, top, ids), scan.apply(each, top, ids))
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_boxes_of_the_same_attributes_lie_in_strips(dimensions: int) -> None:
+    """Long ones and short ones, points, some that nothing satisfies, and two ranges of one attribute."""
+    count, random = 4_000 if INTERPRETED else 60_000, np.random.default_rng(dimensions)
+    asked = np.tile(np.arange(dimensions + 1) % dimensions, (count, 1))
+    # Few different values: bounds are equal everywhere.
+    low = random.integers(0, 1_000, asked.shape) / 1_000
+    high = low + random.choice([0.0, 0.001, 0.01, 0.1, NAN], asked.shape, p=[0.3, 0.3, 0.2, 0.19, 0.01])
+    low[:, -1] = np.where(random.random(count) < 0.9, -np.inf, low[:, -1])
+    high[:, -1] = np.where(random.random(count) < 0.9, np.inf, high[:, -1])
+    names = [f"a{number}" for number in range(dimensions)]
+    index, scan = both(numeric_conjunctions(names, asked, low, high, random.random(asked.shape)), count)
+    index.check_invariants()
+    part = index._parts[0]
+    assert isinstance(part, Part)
+    strips = part.columns.strips
+    access = np.repeat(np.arange(len(strips.first) - 1), np.diff(strips.first))
+    assert INTERPRETED or (strips.key != access).any()
+
+    values = low[:20, :dimensions]
+    events = numeric_events(names, np.tile(np.arange(dimensions), (20, 1)), values)
+    spread = events._replace(high=events.low + random.choice([0.0, 0.01, 0.5], events.low.shape))
+    # Events that lack the first attribute, or all but the last.
+    lacking = numeric_events(names, np.tile(np.arange(1, dimensions), (20, 1)), values[:, 1:])
+    ids = names_of(count)
+    assert len(index.apply(events, None, ids).step) > 0
+    for gone in (slots_of([]), np.arange(0, count, 3, dtype=np.int32)):
+        index.terminate(gone)
+        scan.terminate(gone)
+        for each, top in product((events, spread, lacking), (None, 3, 100)):
             assert same(index.apply(each, top, ids), scan.apply(each, top, ids))
 
 
@@ -300,6 +342,7 @@ def test_each_kernel_has_one_signature() -> None:
         access_build_kernels,
         access_head_kernels,
         access_layout_kernels,
+        access_order_kernels,
         access_report_kernels,
     ):
         for kernel in vars(module).values():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.matching.access_layout_kernels import (
     BEYOND,
     COLUMN_BITS,
@@ -16,7 +16,7 @@ from tocsin.indexes.matching.access_layout_kernels import (
     WORD_COLUMNS,
     Blocks,
     RecordColumns,
-    Words,
+    Strips,
     bit_of,
     cell_of,
     high_of,
@@ -34,19 +34,6 @@ from tocsin.indexes.shared.names_kernels import Whole
 FEW = 16
 
 
-#: Keys alike are told apart by where ranges begin, in so many shares; a record has so many traits at most.
-TRAITS = 4
-MOST_TRAITS = 64
-#: A record is of a family that has at least one of so many of its traits.
-KINDRED = 2
-#: Families of an access key, at most; how many traits of a record each has is counted in so many bits.
-FAMILIES = 16
-#: Records that ask for so many different keys, or less, are one family.
-FEW_KEYS = 16
-#: Smaller families share blocks, which would be half empty.
-SMALL = 128
-SHARE_BITS = 4
-SHARE_MASK = (1 << SHARE_BITS) - 1
 #: Of the hash table: an odd number without a pattern.
 MULTIPLIER = 0x9E3779B97F4A7C15
 #: Two numbers of bounds in one word.
@@ -200,99 +187,6 @@ def choose_access(
 
 
 @kernel
-def trait_of(packed: Whole, n_bounds: Longs) -> np.int64:
-    """A predicate's key, and in which share of the key's bounds its range begins."""
-    key = key_of(packed)
-    return np.int64(TRAITS * key + min(TRAITS * low_of(packed) // max(n_bounds[key], 1), TRAITS - 1))
-
-
-@kernel
-def find_family(traits: Longs, n_traits: Whole, holders: Words, n_families: Whole) -> Whole:
-    """The family that has the most traits of a record, or `n_families` if none has enough of them."""
-    # The counts of all families in one word. So many traits are enough to tell.
-    n_traits = min(n_traits, SHARE_MASK)
-    shares = np.uint64(0)
-    for number in range(n_traits):
-        shares += holders[traits[number]]
-    family, most = np.int64(0), np.int64(-1)
-    for other in range(n_families):
-        shared = np.int64((shares >> np.uint64(SHARE_BITS * other)) & np.uint64(SHARE_MASK))
-        if shared > most:
-            family, most = np.int64(other), shared
-    is_enough = n_families > 0 and (KINDRED * most >= n_traits or n_families == FAMILIES)
-    return family if is_enough else n_families
-
-
-@kernel
-def sort_families(
-    first: Longs,
-    predicate: Longs,
-    n_bounds: Longs,
-    key_record: Longs,
-    order: Ints,
-    holders: Words,
-    family_of: Bytes,
-    out_order: Ints,
-    out_first: Ints,
-) -> int:
-    """Bring records that ask for the same together, among those of an access key, which come in `order`.
-
-    A record is of the family that has the most of its traits, if these are enough, or else the first of a
-    new one; a family has the traits of all its records. Small families are put together. `key_record` says
-    where each access key begins in `order`. `holders` is (traits,), 0 at first: a count of 1 for each family
-    that has it. `family_of` is by place. Returns how many families there are; `out_first`: where each begins.
-    """
-    n_families, sizes, held = 0, np.zeros(FAMILIES, np.int64), np.empty(holders.shape[0], np.int32)
-    traits = np.empty(MOST_TRAITS, np.int64)
-    for access in range(key_record.shape[0] - 1):
-        begin, end, n_mine = key_record[access], key_record[access + 1], np.int64(0)
-        sizes[:] = 0
-        n_held = 0
-        for place in range(begin, end):
-            low, n_traits = first[order[place]], first[order[place] + 1] - first[order[place]]
-            n_traits = min(n_traits, traits.shape[0])
-            for number in range(n_traits):
-                traits[number] = trait_of(predicate[low + number], n_bounds)
-            family = find_family(traits, n_traits, holders, n_mine)
-            n_mine = np.int64(max(n_mine, family + 1))
-            for number in range(n_traits):
-                if holders[traits[number]] == 0:
-                    held[n_held] = traits[number]
-                    n_held += 1
-                holders[traits[number]] |= np.uint64(1) << np.uint64(SHARE_BITS * family)
-            family_of[place] = family
-            sizes[family] += 1
-        n_keys = 0
-        for number in range(n_held):
-            trait = held[number]
-            is_first = True
-            for other in range(trait - trait % TRAITS, trait):
-                is_first &= holders[other] == 0
-            n_keys += int(is_first)
-        if n_keys <= FEW_KEYS:
-            # Columns are few as it is, and hulls are shorter without families.
-            family_of[begin:end] = 0
-            n_mine, sizes[0] = np.int64(min(end - begin, 1)), end - begin
-        to = begin
-        for is_small in (False, True):
-            is_begun = False
-            for family in range(n_mine):
-                if (sizes[family] < SMALL) != is_small:
-                    continue
-                if not is_begun or not is_small:
-                    out_first[n_families] = to
-                    n_families += 1
-                    is_begun = True
-                for place in range(begin, end):
-                    if family_of[place] == family:
-                        out_order[to] = order[place]
-                        to += 1
-        for number in range(n_held):
-            holders[held[number]] = np.uint64(0)
-    return n_families
-
-
-@kernel
 def score_records(first: Longs, weight: Floats, kind: int, out_score: Floats, out_reach: Floats) -> None:
     """The scores of records where all weights of an event are 1, and what no other weights up to 1 exceed."""
     for record in range(out_score.shape[0]):
@@ -336,11 +230,27 @@ def move_predicates(
 
 
 @kernel
-def bound_blocks(blocks: Blocks, records: RecordColumns) -> None:
+def bound_strips(strips: Strips, blocks: Blocks, records: RecordColumns) -> None:
+    """The hull of each strip."""
+    first, predicate, out_low, out_high = records.first, records.predicate, strips.low, strips.high
+    for access in range(strips.first.shape[0] - 1):
+        for strip in range(strips.first[access], strips.first[access + 1]):
+            out_low[strip], out_high[strip] = NEVER, 0
+            begin, end = blocks.record[strips.block[strip]], blocks.record[strips.block[strip + 1]]
+            for number in range(first[begin], first[end]):
+                packed = predicate[number]
+                if key_of(packed) == access and low_of(packed) != NEVER:
+                    out_low[strip] = min(np.int64(out_low[strip]), low_of(packed))
+                    out_high[strip] = max(np.int64(out_high[strip]), high_of(packed))
+
+
+@kernel
+def bound_blocks(strips: Strips, blocks: Blocks, records: RecordColumns) -> None:
     """Hull, keys and reach of each block, which records some event can satisfy, and the sieves of all."""
     first, predicate, sieve, alive = records.first, records.predicate, records.sieve, blocks.alive
-    for key in range(blocks.first.shape[0] - 1):
-        for block in range(blocks.first[key], blocks.first[key + 1]):
+    for strip in range(strips.key.shape[0]):
+        key = strips.key[strip]
+        for block in range(strips.block[strip], strips.block[strip + 1]):
             # A record without predicates is met by every event: at code 0 of a key that all have.
             low, high, reach = np.int64(NEVER), np.int64(0), 0.0
             asked, least = np.uint64(0), np.int64(GROUP)

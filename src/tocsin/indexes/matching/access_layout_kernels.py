@@ -58,12 +58,24 @@ COLUMN_BITS = 2 * CELL_BITS
 COLUMN = np.dtype([("key", np.int32), ("low", np.int32), ("shift", np.int32)], align=True)
 
 
-class Blocks(NamedTuple):
-    """Records in blocks by access key, and what their records ask for as cells, a byte for each end."""
+class Strips(NamedTuple):
+    """The blocks of each access key, in strips: those of a strip have their hulls in the same key."""
 
-    #: int32 (keys + 1,): the first block of each key
+    #: int32 (keys + 1,): the first strip of each access key
     first: Ints
-    #: int32 (blocks,): least low and greatest high code of its records' predicates in the access key
+    #: int32 (strips,): least low and greatest high code of its records' predicates in the access key
+    low: Ints
+    high: Ints
+    #: int32 (strips,): the key in which its blocks have their hulls: the access key, or one that all ask for
+    key: Ints
+    #: int32 (strips + 1,): its first block
+    block: Ints
+
+
+class Blocks(NamedTuple):
+    """Records in blocks, and what these ask for as cells, a byte for each end."""
+
+    #: int32 (blocks,): least low and greatest high code of its records' predicates in the key of its strip
     low: Ints
     high: Ints
     #: uint64 (blocks,): the keys that its records ask for, as a set; int32: how many bits each has at least
@@ -126,6 +138,7 @@ class AccessColumns(NamedTuple):
     """A part of the access index."""
 
     bounds: Bounds
+    strips: Strips
     blocks: Blocks
     records: RecordColumns
     tests: Tests

@@ -9,16 +9,15 @@ import numpy as np
 
 from tocsin.indexes.contract import Ints, Longs
 from tocsin.indexes.matching.access_build_kernels import (
-    TRAITS,
     Survey,
     bound_blocks,
+    bound_strips,
     choose_access,
     count_columns,
     fill_columns,
     move_predicates,
     place_records,
     score_records,
-    sort_families,
 )
 from tocsin.indexes.matching.access_kernels import match_events
 from tocsin.indexes.matching.access_layout_kernels import (
@@ -41,12 +40,14 @@ from tocsin.indexes.matching.access_layout_kernels import (
     AccessColumns,
     Blocks,
     RecordColumns,
+    Strips,
     Tests,
     Visits,
     bit_of,
     cell_of,
     pack_cells,
 )
+from tocsin.indexes.matching.access_order_kernels import TRAITS, Census, lay_strips, sort_families
 from tocsin.indexes.matching.access_report_kernels import Desk
 from tocsin.indexes.matching.attributes import Attributes
 from tocsin.indexes.matching.bound_kernels import Bounds
@@ -190,7 +191,7 @@ class Part:
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
-        bounds, blocks, records, tests = self.columns
+        bounds, strips, blocks, records, tests = self.columns
         assert self.n_records == len(records.slot) == len(records.first) - 1
         assert self.n_alive == np.count_nonzero(records.slot >= 0)
         assert records.first[-1] == len(records.predicate) == len(records.weight)
@@ -202,17 +203,20 @@ class Part:
             assert begin % LANES == 0
         assert blocks.record[0] == 0
         assert blocks.record[-1] == self.n_records
-        assert blocks.first[-1] == len(blocks.low) == len(blocks.record) - 1
+        assert strips.first[-1] == len(strips.low) == len(strips.block) - 1
+        assert strips.block[-1] == len(blocks.low) == len(blocks.record) - 1
+        assert (np.diff(strips.block) > 0).all()
         for key in range(self.n_keys):
-            for block in range(blocks.first[key], blocks.first[key + 1]):
-                self._check_block(key, block)
+            for strip in range(strips.first[key], strips.first[key + 1]):
+                for block in range(strips.block[strip], strips.block[strip + 1]):
+                    self._check_block(key, strip, block)
         if len(tests.tests):
             assert tests.first[-1] == len(tests.tests) == len(tests.predicate)
             assert (np.diff(tests.predicate) > 0).all()
 
-    def _check_block(self, key: int, block: int) -> None:
-        """Records are by reach and within the hull, and each has the cells that its predicates meet."""
-        blocks, records = self.columns.blocks, self.columns.records
+    def _check_block(self, access: int, strip: int, block: int) -> None:
+        """Records are by reach and within the hulls, and each has the cells that its predicates meet."""
+        strips, blocks, records = self.columns.strips, self.columns.blocks, self.columns.records
         begin, end = blocks.record[block], blocks.record[block + 1]
         assert 0 < end - begin <= BLOCK
         assert (np.diff(records.reach[begin:end]) <= 0).all()
@@ -234,8 +238,10 @@ class Part:
                 assert not is_alive
                 continue
             assert is_alive
-            mine = keys == key
-            assert key == ALWAYS or (mine & (blocks.low[block] <= lows) & (highs <= blocks.high[block])).any()
+            for hulls, place_of, key in ((strips, strip, access), (blocks, block, strips.key[strip])):
+                is_within = (hulls.low[place_of] <= lows) & (highs <= hulls.high[place_of])
+                assert key == ALWAYS or is_within[keys == key].all()
+                assert key == ALWAYS or (keys == key).any()
             first_of = {int(asked): number for number, asked in reversed(list(enumerate(keys)))}
             assert len(first_of) == len(keys) or not self._is_sure(block, place)
             for asked, number in first_of.items():
@@ -312,7 +318,7 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
     score_records(first, weight, kind, score, reach)
     if np.array_equal(score, reach):
         reach = score
-    key_block, block_record, block_of = _assign_blocks(predicate, access, first, n_bounds)
+    strips, block_record, block_of = _assign_blocks(predicate, access, first, n_bounds)
     source = np.empty(len(slots), np.int32)
     place_records(np.argsort(-reach, kind="stable"), block_of, block_record[:-1].astype(np.int64), source)
     moved_score = score[source]
@@ -327,8 +333,8 @@ def _build(slots: Ints, given: Conjunctions, n_keys: int, kind: int) -> AccessCo
     )
     move_predicates(source, first, predicate, weight, records)
     tests = _order_tests(given, first, source)
-    blocks = _fill_blocks(_empty_blocks(key_block, block_record), records, tests, n_keys)
-    return AccessColumns(bounds, blocks, records, tests)
+    blocks = _fill_blocks(strips, _empty_blocks(block_record), records, tests, n_keys)
+    return AccessColumns(bounds, strips, blocks, records, tests)
 
 
 def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Longs, Longs, Ints]:
@@ -339,12 +345,14 @@ def _encode(given: Conjunctions, first: Longs, n_keys: int) -> tuple[Bounds, Lon
     return bounds, n_bounds, predicate, access
 
 
-def _assign_blocks(predicate: Longs, access: Ints, first: Longs, n_bounds: Longs) -> tuple[Ints, Ints, Ints]:
-    """First block of each key, first record of each block, and the block of each conjunction.
+def _assign_blocks(
+    predicate: Longs, access: Ints, first: Longs, n_bounds: Longs
+) -> tuple[Strips, Ints, Ints]:
+    """Strips without hulls, the first record of each block, and the block of each conjunction.
 
     Those of a key are ordered by how long their ranges are, to a factor of two, and by where these begin, so
-    that the hulls of blocks are short; and those that ask for the same keys are in the same blocks, so that
-    these need few columns.
+    that hulls are short; and those that ask for the same keys are in the same blocks, so that these need few
+    columns.
     """
     n_keys = len(n_bounds)
     if len(predicate) == 0:
@@ -365,11 +373,37 @@ def _assign_blocks(predicate: Longs, access: Ints, first: Longs, n_bounds: Longs
         first, predicate, n_bounds, key_record, order, holders, family_of, ordered, family_first
     )
     family_first[n_families] = len(order)
-    block_record = _cut_evenly(family_first[: n_families + 1])
-    key_block = np.searchsorted(block_record, key_record).astype(np.int32)
+    strip_first, strip_key = np.empty_like(family_first), np.empty_like(order)
+    census = Census(
+        n_asking=np.zeros(n_keys, np.int32),
+        width=np.zeros(n_keys),
+        last=np.zeros(n_keys, np.int32),
+        keys=np.zeros(n_keys, np.int32),
+    )
+    n_strips = lay_strips(
+        first,
+        predicate,
+        n_bounds,
+        key_record,
+        family_first[: n_families + 1],
+        ordered,
+        census,
+        strip_first,
+        strip_key,
+    )
+    strip_first[n_strips] = len(order)
+    strip_first = strip_first[: n_strips + 1]
+    block_record = _cut_evenly(strip_first)
+    strips = Strips(
+        first=np.searchsorted(strip_first, key_record).astype(np.int32),
+        low=np.zeros(n_strips, np.int32),
+        high=np.zeros(n_strips, np.int32),
+        key=strip_key[:n_strips].copy(),
+        block=np.searchsorted(block_record, strip_first).astype(np.int32),
+    )
     block_of = np.empty(len(order), np.int32)
     block_of[ordered] = np.repeat(np.arange(len(block_record) - 1), np.diff(block_record))
-    return key_block, block_record, block_of
+    return strips, block_record, block_of
 
 
 def _cut_evenly(first: Ints) -> Ints:
@@ -396,11 +430,10 @@ def _order_tests(given: Conjunctions, first: Longs, source: Ints) -> Tests:
     return Tests(first_test, predicate, given.tests[test[predicate]], given.operands, given.heap)
 
 
-def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
-    """Blocks of which only keys and records are known."""
+def _empty_blocks(block_record: Ints) -> Blocks:
+    """Blocks of which only records are known."""
     n_blocks = len(block_record) - 1
     return Blocks(
-        first=key_block,
         low=np.zeros(n_blocks, np.int32),
         high=np.zeros(n_blocks, np.int32),
         keys=np.zeros(n_blocks, np.uint64),
@@ -418,11 +451,12 @@ def _empty_blocks(key_block: Ints, block_record: Ints) -> Blocks:
     )
 
 
-def _fill_blocks(blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: int) -> Blocks:
-    """The same blocks with all that follows from their records."""
+def _fill_blocks(strips: Strips, blocks: Blocks, records: RecordColumns, tests: Tests, n_keys: int) -> Blocks:
+    """The same blocks with all that follows from their records; strips get their hulls."""
+    bound_strips(strips, blocks, records)
     # Without the compiler, counting bits would warn.
     with np.errstate(over="ignore"):
-        bound_blocks(blocks, records)
+        bound_blocks(strips, blocks, records)
     blocks.by_reach[:] = np.argsort(-blocks.reach, kind="stable")
     blocks.place[blocks.by_reach] = np.arange(len(blocks.place))
     survey = Survey(*(np.zeros(n_keys, np.int32) for _ in Survey._fields))

@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.indexes.contract import Ints
 from tocsin.indexes.matching.access_layout_kernels import (
     ALWAYS,
+    LACKING,
     SIEVE,
     SPREAD,
     SPREAD_MASK,
@@ -84,26 +85,38 @@ def find_visits(
     the last, and how many visits there are: their events, and their blocks by reach.
     """
     # Unsigned indexes: a signed one may be negative, which costs a check at each use.
-    blocks, codes, value_keys = part.blocks, visits.value_code, visits.value_key
-    first, place, n_blocks = blocks.first, blocks.place, np.uint64(blocks.low.shape[0])
+    strips, blocks, codes, value_keys = part.strips, part.blocks, visits.value_code, visits.value_key
+    first, strip_low, strip_high, strip_key = strips.first, strips.low, strips.high, strips.key
+    strip_block, laid, one = strips.block, visits.laid_code, np.uint32(1)
+    place, n_blocks = blocks.place, np.uint64(blocks.low.shape[0])
     block_low, block_high, asked, least = blocks.low, blocks.high, blocks.keys, blocks.least
     found_event, found_place, room = visits.event, visits.block, np.uint64(visits.event.shape[0])
     n_visits, event = np.uint64(0), begin
     while event < end and n_visits + n_blocks < room:
         encode_event(part.bounds, events, event, kind, visits)
         first_visit, keys = n_visits, visits.keys[event]
-        for block in range(np.uint32(first[ALWAYS]), np.uint32(first[ALWAYS + 1])):
+        for block in range(np.uint32(strip_block[0]), np.uint32(strip_block[first[ALWAYS + 1]])):
             found_place[n_visits] = place[block]
             n_visits += np.uint64(1)
-        for number in range(np.uint64(visits.first_value[event]), np.uint64(visits.first_value[event + 1])):
+        values = range(np.uint64(visits.first_value[event]), np.uint64(visits.first_value[event + 1]))
+        for number in values:
+            laid[np.uint32(value_keys[number])] = codes[number]
+        for number in values:
             key, low, high = np.uint32(value_keys[number]), high_of(codes[number]), low_of(codes[number])
-            for block in range(np.uint32(first[key]), np.uint32(first[key + np.uint32(1)])):
-                # Always written, kept if it counts: which ones do cannot be predicted.
-                found_place[n_visits] = place[block]
-                is_met = (low <= block_high[block]) & (block_low[block] <= high)
-                # A record that matches asks for no other keys than the event has: as many bits as it has.
-                is_met &= count_bits(asked[block] & keys) >= np.uint64(least[block])
-                n_visits += np.uint64(is_met)
+            for strip in range(np.uint32(first[key]), np.uint32(first[key + one])):
+                if low > strip_high[strip] or strip_low[strip] > high:
+                    continue
+                code = laid[np.uint32(strip_key[strip])]
+                block_first, block_last = high_of(code), low_of(code)
+                for block in range(np.uint32(strip_block[strip]), np.uint32(strip_block[strip + one])):
+                    # Always written, kept if it counts: which ones do cannot be predicted.
+                    found_place[n_visits] = place[block]
+                    is_met = (block_first <= block_high[block]) & (block_low[block] <= block_last)
+                    # A record that matches asks for no other keys than the event has: as many bits as it has.
+                    is_met &= count_bits(asked[block] & keys) >= np.uint64(least[block])
+                    n_visits += np.uint64(is_met)
+        for number in values:
+            laid[np.uint32(value_keys[number])] = LACKING
         # Of the blocks in an order that says nothing: popular ones come first no more than others.
         nearest, lowest = np.int64(n_blocks), np.int64(SPREAD_MASK)
         for visit in range(first_visit, n_visits):

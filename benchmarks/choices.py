@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.choice_parts.counters import COUNTERS, Counter, PostgresJoin
-from benchmarks.choice_parts.matchers import MATCHERS, Matcher
+from benchmarks.choice_parts.matchers import MATCHERS, Matcher, numbers_of
 from benchmarks.choice_parts.postgres import PostgresMatcher, server
 from benchmarks.choice_parts.tasks import Task, attributes_task, boxes_task, ranges_task
 from benchmarks.instrument.memory import peaks_mb
@@ -216,7 +216,7 @@ def _check(task: Task, built: Mapping[str, Matcher]) -> None:
     expected = None
     for name, matcher in built.items():
         place, slots = matcher.match(*events)
-        pairs = np.sort(np.asarray(place, np.int64) * task.count + np.asarray(slots, np.int64))
+        pairs = np.sort(np.asarray(place, np.int64) * task.count + numbers_of(slots))
         expected = pairs if expected is None else expected
         assert np.array_equal(pairs, expected), f"{name} finds other pairs: {task.name}"
 

@@ -23,8 +23,8 @@ from tocsin.indexes.contract import Floats
 from tocsin.indexes.matching import AdaptiveMatching, Events, IdOrder
 from tocsin.indexes.shared.names import Names
 
-#: Of each pair an event's place in the batch, and a subscription's number.
-Pairs: TypeAlias = tuple[np.ndarray, np.ndarray]
+#: Of each pair an event's place in the batch, and a subscription's number, which may be text.
+Pairs: TypeAlias = tuple[np.ndarray, np.ndarray | pa.ChunkedArray]
 
 
 class Matcher(Protocol):
@@ -68,7 +68,7 @@ class TocsinPublish:
         changes = self._engine.publish("events", rows)
         seq = changes.column("seq").to_numpy() - self._published
         self._published += len(table)
-        return seq, changes.column("subscription").cast("int64").to_numpy()
+        return seq, changes.column("subscription")
 
 
 class PolarsJoin:
@@ -179,6 +179,11 @@ MATCHERS: dict[str, Callable[[Task], Matcher]] = {
     "rtree": RTree,
     "intervaltree": IntervalTree,
 }
+
+
+def numbers_of(subscriptions: np.ndarray | pa.ChunkedArray) -> np.ndarray:
+    """Numbers that a matcher answered, if as text."""
+    return np.asarray(subscriptions).astype(np.int64)
 
 
 def others_of(task: Task) -> dict[int, int | None]:

@@ -78,10 +78,10 @@ class Verdict:
         return None if self.pace is None or self.ratio is None else self.pace * self.ratio
 
     @property
-    def is_short_of_faster(self) -> bool:
-        """Whether the goal is out of reach only because the rival is faster than its figure."""
+    def is_reached_at_figure(self) -> bool:
+        """Whether the goal is reached beside a rival that takes what its figure says."""
         goal, reached = self.floor.goal, self.at_figure
-        return self.state == SHORT and goal is not None and reached is not None and reached >= goal
+        return goal is not None and reached is not None and reached >= goal
 
     @property
     def is_broken(self) -> bool:

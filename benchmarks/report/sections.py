@@ -74,19 +74,23 @@ def headline(verdicts: Sequence[Verdict], records: Sequence[Record]) -> str:
     """The first table, and how many goals are reached."""
     rows = [row for each in HIGHLIGHTS if (row := _highlight_row(each, records))]
     measured = [each for each in verdicts if each.state != MISSING and each.floor.goal is not None]
-    met = sum(verdict.state == MET and verdict.counts for verdict in measured)
-    vain = sum(verdict.state == MET and not verdict.counts for verdict in measured)
-    short = sum(verdict.state in (SHORT, BELOW) for verdict in measured)
-    close = sum(verdict.is_short_of_faster for verdict in measured)
-    text = f"Of {len(measured)} goals, {met} are reached, {short} are not"
-    text += (
-        f" ({close} of these beside a rival that is faster than the one they were set beside)"
-        if close
-        else ""
-    )
-    text += f", and {vain} stand against a rival that is too slow to count." if vain else "."
+    met = [verdict for verdict in measured if verdict.state == MET and verdict.counts]
+    vain = [verdict for verdict in measured if verdict.state == MET and not verdict.counts]
+    short = [verdict for verdict in measured if verdict.state in (SHORT, BELOW)]
+    text = f"Of {len(measured)} goals, {len(met)} are reached, {len(short)} are not"
+    text += _at_figure(short, "only because the rival is faster than the one they were set beside")
+    if vain:
+        text += f", and {len(vain)} stand against a rival that is too slow to count"
+        text += _at_figure(vain, "reached beside the rival's figure too")
+    text += "."
     shown = table(("", "on", "Tocsin", "how many times as fast as"), rows, left=4) + "\n\n" if rows else ""
     return f"{shown}{text}\n"
+
+
+def _at_figure(verdicts: Sequence[Verdict], what: str) -> str:
+    """How many of them would reach their goals beside rivals that take what their figures say."""
+    reached = sum(verdict.is_reached_at_figure for verdict in verdicts)
+    return f" ({reached} of these {what})" if reached else ""
 
 
 def _highlight_row(each: Highlight, records: Sequence[Record]) -> tuple[str, ...] | None:
@@ -241,7 +245,7 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         beside = f"{floor.rival}" if floor.rival_case is None else f"{floor.rival}, {floor.rival_case}"
         found, goal, least = number(verdict.ratio), number(floor.goal), number(floor.floor)
     state = verdict.state if verdict.counts else f"{verdict.state}, but the rival does not count"
-    if verdict.is_short_of_faster:
+    if not verdict.counts or (verdict.state == SHORT and verdict.is_reached_at_figure):
         state += f"; beside the rival's figure {number(verdict.at_figure)}"
     what = floor.measure.replace("_", " ").replace(" s", ", s") if floor.measure != "median" else ""
     name = f"{floor.subject}: {floor.case}" + (f", {what}" if what else "")

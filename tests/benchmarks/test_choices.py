@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from benchmarks.choice_parts.counters import COUNTERS, PostgresJoin
-from benchmarks.choice_parts.matchers import MATCHERS, Matcher
+from benchmarks.choice_parts.matchers import MATCHERS, Matcher, numbers_of
 from benchmarks.choice_parts.postgres import PostgresMatcher, server
 from benchmarks.choice_parts.tasks import Task, attributes_task, boxes_task, ranges_task
 from benchmarks.threshold_parts.workloads import static
@@ -37,7 +37,7 @@ def expected(task: Task, table: np.ndarray) -> list[tuple[int, int]]:
 def found(task: Task, matcher: Matcher) -> list[tuple[int, int]]:
     events, table = task.events(40)
     place, slots = matcher.match(events, table)
-    return sorted(zip(place.tolist(), slots.tolist(), strict=True))
+    return sorted(zip(place.tolist(), numbers_of(slots).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)

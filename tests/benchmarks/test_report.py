@@ -99,7 +99,7 @@ def test_a_goal_beside_a_rival_faster_than_its_figure() -> None:
     verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.25)
     assert "| 7 | 10 | 5 | short of the goal; beside the rival's figure 14 |" in goals_section(verdicts)
     assert headline(verdicts, []).startswith(
-        "Of 1 goals, 0 are reached, 1 are not (1 of these beside a rival"
+        "Of 1 goals, 0 are reached, 1 are not (1 of these only because the rival is faster"
     )
 
 
@@ -120,7 +120,7 @@ def test_a_rival_that_does_not_count_is_no_success() -> None:
         "Sample", "sample", "a case", "engine", floor=5.0, goal=5.0, rival="rival", rival_figure=10.0
     )
     verdicts = judge([asked], [record("engine", 10.0), record("rival", 70.0)], 0.25)
-    assert "met, but the rival does not count" in goals_section(verdicts)
+    assert "met, but the rival does not count; beside the rival's figure" in goals_section(verdicts)
     assert "0 are reached, 0 are not, and 1 stand against a rival that is too slow to count" in headline(
         verdicts, []
     )

@@ -271,5 +271,7 @@ def lay_strips(
             here = behind
         for strip in range(first_strip, n_strips):
             behind = np.int64(end if strip + 1 == n_strips else out_first[strip + 1])
-            sort_by_place(first, predicate, key, BLOCK, order[out_first[strip] : behind], place)
+            mine = order[out_first[strip] : behind]
+            # As a literal it would make a signature of its own.
+            sort_by_place(first, predicate, key, np.int64(BLOCK), mine, place)
     return n_strips

@@ -147,7 +147,7 @@ def test_boxes_of_the_same_attributes_lie_in_strips(dimensions: int) -> None:
     values = low[:20, :dimensions]
     events = numeric_events(names, np.tile(np.arange(dimensions), (20, 1)), values)
     spread = events._replace(high=events.low + random.choice([0.0, 0.01, 0.5], events.low.shape))
-    # Events that lack the first attribute, or all but the last.
+    # Events without the first attribute.
     lacking = numeric_events(names, np.tile(np.arange(1, dimensions), (20, 1)), values[:, 1:])
     ids = names_of(count)
     assert len(index.apply(events, None, ids).step) > 0

@@ -165,7 +165,7 @@ FAMILIES = (
         "boxes, top-k",
         partial(TableWorld, _boxes),
         Settings(dimensions=2),
-        {"subscriptions": MANY, "rows": ROWS, "dimensions": (2, 3, 4), "batch": BATCHES},
+        {"subscriptions": MANY, "rows": ROWS, "k": BEST, "dimensions": (2, 3, 4), "batch": BATCHES},
         partial(TableWorld, _topk_scan),
     ),
     Family(
@@ -174,7 +174,7 @@ FAMILIES = (
         Settings(),
         {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
     ),
-    # A list of rows a subscription: five million of them take gigabytes. A batch is the whole window at most.
+    # A list of rows a subscription: five million of them take gigabytes.
     Family(
         "windows, top-k",
         partial(WindowWorld, PreferenceViews),
@@ -184,7 +184,7 @@ FAMILIES = (
             "rows": ROWS[1:],
             "k": BEST,
             "dimensions": (2, 4, 6, 8),
-            "batch": BATCHES[:6],
+            "batch": BATCHES,
         },
         partial(WindowWorld, PreferenceScan),
         scanned=3000,
@@ -196,6 +196,12 @@ FAMILIES = (
         {"subscriptions": MANY, "batch": BATCHES},
         partial(MatchingWorld, MatchScan, is_planted=True),
         scanned=30_000,
+    ),
+    Family(
+        "matching, the best",
+        partial(MatchingWorld, AccessIndex, is_planted=True, is_best=True),
+        Settings(),
+        {"k": BEST},
     ),
     Family(
         "matching, ranges",

@@ -98,8 +98,11 @@ class ThresholdWorld:
 class MatchingWorld:
     """Conjunctions and events: the paper's planted ones, or `dimensions` ranges over ten attributes."""
 
-    def __init__(self, make: Callable[[], Any], settings: Settings, *, is_planted: bool) -> None:
+    def __init__(
+        self, make: Callable[[], Any], settings: Settings, *, is_planted: bool, is_best: bool = False
+    ) -> None:
         count, batch = settings.subscriptions, settings.batch
+        self._top = settings.k if is_best else None
         if is_planted:
             work = planted(Knobs(count, match_probability=min(MATCHES / count, 0.01)))
             subscriptions, events = work.subscriptions, work.events(max(batch, DRAWN))
@@ -116,7 +119,7 @@ class MatchingWorld:
 
     def step(self) -> int:
         events = next(self._batches)
-        self.index.apply(events, None, self._ids)
+        self.index.apply(events, self._top, self._ids)
         return int(events.n_events)
 
 
@@ -187,7 +190,8 @@ class WindowWorld:
             IND,
             settings.subscriptions,
             settings.k,
-            rows=settings.rows,
+            # A batch is the whole window at most.
+            rows=max(settings.rows, settings.batch),
             rate=settings.batch,
             dimensions=settings.dimensions,
         )

@@ -190,8 +190,7 @@ class WindowWorld:
             IND,
             settings.subscriptions,
             settings.k,
-            # A batch is the whole window at most.
-            rows=max(settings.rows, settings.batch),
+            rows=settings.rows,
             rate=settings.batch,
             dimensions=settings.dimensions,
         )

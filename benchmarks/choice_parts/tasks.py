@@ -48,21 +48,22 @@ class Task:
 
 def ranges_task(count: int) -> Task:
     """Ranges of which about ten hold a value."""
-    return _task("ranges that hold a value", boxes(count, 1, HITS / count, ranges=1), 1, 1)
+    return task_of("ranges that hold a value", boxes(count, 1, HITS / count, ranges=1), 1, 1)
 
 
 def boxes_task(count: int) -> Task:
     """Boxes of two ranges, of which about ten hold a point."""
-    return _task("boxes that hold a point", boxes(count, 2, (HITS / count) ** 0.5, ranges=2), 2, 2)
+    return task_of("boxes that hold a point", boxes(count, 2, (HITS / count) ** 0.5, ranges=2), 2, 2)
 
 
 def attributes_task(count: int, width: float) -> Task:
     """Three ranges over ten attributes each: the boxes of the matching benchmark."""
     kind = "narrow" if width < 0.1 else "wide"
-    return _task(f"three {kind} ranges of ten attributes", boxes(count, 10, width), 10, 3)
+    return task_of(f"three {kind} ranges of ten attributes", boxes(count, 10, width), 10, 3)
 
 
-def _task(name: str, subscriptions: Conjunctions, dimensions: int, ranges: int) -> Task:
+def task_of(name: str, subscriptions: Conjunctions, dimensions: int, ranges: int) -> Task:
+    """A task of conjunctions that have as many ranges each."""
     table = subscriptions.predicates
     attribute = ((table["key"] - 1) // KINDS).astype(np.int64).reshape(-1, ranges)
     order = np.argsort(attribute, axis=1)

@@ -174,7 +174,7 @@ FAMILIES = (
         Settings(),
         {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
     ),
-    # A list of rows a subscription: five million of them take gigabytes. A batch is the whole window at most.
+    # A list of rows a subscription: five million of them take gigabytes.
     Family(
         "windows, top-k",
         partial(WindowWorld, PreferenceViews),
@@ -184,7 +184,7 @@ FAMILIES = (
             "rows": ROWS[1:],
             "k": BEST,
             "dimensions": (2, 4, 6, 8),
-            "batch": BATCHES[:6],
+            "batch": BATCHES,
         },
         partial(WindowWorld, PreferenceScan),
         scanned=3000,

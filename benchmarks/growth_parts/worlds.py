@@ -190,7 +190,8 @@ class WindowWorld:
             IND,
             settings.subscriptions,
             settings.k,
-            rows=settings.rows,
+            # A batch is the whole window at most.
+            rows=max(settings.rows, settings.batch),
             rate=settings.batch,
             dimensions=settings.dimensions,
         )

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -240,9 +239,9 @@ def batch_of(source: str, rows: Columns) -> Columns:
 
 
 def batches(kind: Kind, random: Generator, size: int) -> Iterator[pa.Table]:
-    """Batches without end; a few are drawn and come again, which changes rows all the same."""
-    drawn = [pa.table(batch_of(kind.source, draw_rows(random, size))) for _ in range(200 if size == 1 else 7)]
-    return cycle(drawn)
+    """Batches without end, all different: in a window, rows that come again would be equal to many others."""
+    while True:
+        yield pa.table(batch_of(kind.source, draw_rows(random, size)))
 
 
 def measure_kind(kind: Kind, subscriptions: int, sizes: tuple[int, ...], seconds: float) -> list[Measure]:

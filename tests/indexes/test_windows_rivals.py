@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.conftest import INTERPRETED, examples
-from tests.indexes.windows_machine import LINEAR, PreferenceMachine, register
+from tests.indexes.windows_machine import LINEAR, WEIGHED, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Steps
 from tests.oracles.windows import top_k
 from tocsin.indexes.contract import Floats, RowDelta, RowIndex
@@ -26,6 +26,7 @@ MONOTONE: list[Steps] = [
     [("column", 0), ("negate", 0), ("exp", 0)],
     [("column", 0), ("column", 1), ("subtract", 0)],
     [("theta", 0)],
+    WEIGHED,
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.indexes.windows_machine import PROGRAMS, PreferenceMachine, register
+from tests.indexes.windows_machine import PROGRAMS, WEIGHED, PreferenceMachine, register
 from tests.oracles.members import Query, Row, Source, Steps, delta_of, grouped, shown
 from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, Ints, RowIndex
@@ -43,6 +43,7 @@ TestPreferenceViews = ViewsMachine.TestCase
 #: Sums, products, quadratics and more, rising in some columns and falling in others.
 SCORERS: dict[str, Steps] = {
     "sum": PROGRAMS[0],
+    "sum with other weights": WEIGHED,
     "product": PROGRAMS[1],
     "square": [("column", 0), ("constant", 2.0), ("power", 0), ("theta", 0), ("multiply", 0),
                ("column", 1), ("theta", 1), ("multiply", 0), ("subtract", 0)],

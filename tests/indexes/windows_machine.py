@@ -18,6 +18,11 @@ BOUNDS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf])
 LINEAR: Steps = [
     ("column", 0), ("theta", 0), ("multiply", 0), ("theta", 1), ("column", 1), ("multiply", 0), ("add", 0)
 ]  # fmt: skip
+#: A weighted sum too, though no weight is a parameter as it is: `2 * :a * x - :b * y`.
+WEIGHED: Steps = [
+    ("constant", 2.0), ("theta", 0), ("multiply", 0), ("column", 0), ("multiply", 0), ("theta", 1),
+    ("column", 1), ("multiply", 0), ("subtract", 0)
+]  # fmt: skip
 #: Rising in some columns and falling in others, and one that is not even monotone.
 PROGRAMS: list[Steps] = [
     LINEAR,
@@ -28,6 +33,7 @@ PROGRAMS: list[Steps] = [
     [("column", 0), ("negate", 0), ("exp", 0)],
     [("column", 0), ("ln", 0), ("column", 1), ("sqrt", 0), ("divide", 0)],
     [("theta", 0)],
+    WEIGHED,
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tocsin.indexes.contract import ABSENT, ENTER, Arrays, Bools, ChangeSet, Flo
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.scans import step_bounds, widened
+from tocsin.indexes.windows.terms import linear_terms
 from tocsin.indexes.windows.tsl_kernels import (
     add_rows,
     drop_rows,
@@ -22,7 +23,6 @@ from tocsin.indexes.windows.tsl_kernels import (
     refill_views,
 )
 from tocsin.indexes.windows.views_changes import answer_changes
-from tocsin.indexes.windows.views_terms import linear_terms
 
 #: Rows and queries that are multiplied at a time.
 ROW_BLOCK = 1 << 17
@@ -43,7 +43,8 @@ class WeightedSums(ABC):
         newest_first: bool,
         capacity: int = 16,
     ) -> None:
-        self._columns, self._thetas = linear_terms(program)
+        self._terms = linear_terms(program)
+        self._columns = self._terms.column
         if len(self._columns) == 0:
             raise ValueError("only weighted sums of columns are kept")
         self._dimensions = dimensions
@@ -86,7 +87,7 @@ class WeightedSums(ABC):
         if self._dimensions:
             self._lo[slots], self._hi[slots] = values["lo"], values["hi"]
         self._theta[slots] = values["theta"]
-        self._weight[:, slots] = self._key_sign * values["theta"][:, self._thetas].T
+        self._weight[:, slots] = self._key_sign * self._terms.weights(values["theta"].T)
         self._k[slots] = values["k"]
         self._compute(slots.astype(np.int32))
 

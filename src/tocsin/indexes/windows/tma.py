@@ -20,6 +20,7 @@ from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
 from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, widened, writable
 from tocsin.indexes.windows import tma_columns as named
+from tocsin.indexes.windows.terms import linear_terms
 from tocsin.indexes.windows.tma_columns import (
     PaperEntries,
     PaperGrid,
@@ -30,7 +31,6 @@ from tocsin.indexes.windows.tma_columns import (
 )
 from tocsin.indexes.windows.tma_kernels import DE_BRUIJN, monitor_steps
 from tocsin.indexes.windows.tma_search_kernels import compute_slots
-from tocsin.indexes.windows.views_terms import linear_terms
 
 #: Cells of the grid, about: what the paper found best.
 CELLS = 12**4
@@ -58,9 +58,9 @@ class TopKMonitoring:
         low: float = 0.0,
         high: float = 1.0,
     ) -> None:
-        columns, self._term_theta = linear_terms(program)
+        self._terms = linear_terms(program)
         self._scorer = PaperScorer(
-            program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1, columns
+            program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1, self._terms.column
         )
         self._capacity = capacity
         self._largest_k = 1
@@ -93,7 +93,7 @@ class TopKMonitoring:
             lo=np.empty((n, dimensions)),
             hi=np.empty((n, dimensions)),
             theta=np.empty((program.n_theta, n)),
-            weight=np.empty((n, len(columns))),
+            weight=np.empty((n, len(self._terms.column))),
             direction=np.ones((n, n_columns), np.int8),
             top_key=np.empty(n),
             size=np.zeros(n, np.int32),
@@ -108,7 +108,7 @@ class TopKMonitoring:
         )
         self._points = PaperPoints(
             list=np.empty(n, np.int32),
-            list_values=np.empty((n, len(columns))),
+            list_values=np.empty((n, len(self._terms.column))),
             values=np.empty((n, dimensions + n_columns)),
             born=np.full(n, ABSENT, np.int64),
             cell=np.zeros(n, np.int32),
@@ -254,7 +254,7 @@ class TopKMonitoring:
         assert np.array_equal(bits, grid.n_influence)
         assert (self._queries.old_size == -1).all()
         assert not self._queries.is_affected.any()
-        for slot in self._live() if len(self._term_theta) else ():
+        for slot in self._live() if len(self._terms.column) else ():
             most = np.zeros(len(grid.n_points))
             for weight, column in zip(self._queries.weight[slot], self._scorer.term_column, strict=True):
                 ends = grid.cell_high[column] if weight > 0 else grid.cell_low[column]
@@ -301,7 +301,7 @@ class TopKMonitoring:
             queries.hi[slots] = values["hi"]
         if queries.theta.shape[0]:
             queries.theta[:, slots] = values["theta"].T
-            queries.weight[slots] = self._scorer.key_sign * values["theta"][:, self._term_theta]
+        queries.weight[slots] = self._scorer.key_sign * self._terms.weights(queries.theta[:, slots]).T
         queries.k[slots] = values["k"]
         queries.size[slots] = 0
         self._largest_k = max(self._largest_k, int(values["k"].max()))
@@ -310,7 +310,7 @@ class TopKMonitoring:
     def _find_directions(self, slots: Ints) -> None:
         """Which way each key rises: where it differs between two corners of the workspace."""
         n_columns = len(self._grid.low)
-        if len(self._term_theta):
+        if len(self._terms.column):
             weight = self._queries.weight[slots]
             for i, column in enumerate(self._scorer.term_column.tolist()):
                 self._queries.direction[slots, column] = np.where(weight[:, i] < 0, -1, 1)
@@ -398,7 +398,7 @@ class TopKMonitoring:
             heap_cell=np.empty(n_cells + 1, np.int32),
             stamp=self._stamp,
             searches=self._counter,
-            share=np.empty((len(self._term_theta), self._grid.side)),
+            share=np.empty((len(self._terms.column), self._grid.side)),
             best_key=np.empty(longest),
             best_tie=np.empty(longest, np.int64),
             best_row=np.empty(longest, np.int32),

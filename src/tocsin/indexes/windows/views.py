@@ -80,7 +80,8 @@ class PreferenceViews:
         shown: dict[str, object] = {}
         if lanes.lo.shape[0]:
             shown |= {"lo": lanes.lo[:, lane].tolist(), "hi": lanes.hi[:, lane].tolist()}
-        return shown | {"theta": lanes.theta[:-1, lane].tolist(), "k": int(lanes.k[lane])}
+        thetas = lanes.theta[: self._state.ranking.program.n_theta, lane]
+        return shown | {"theta": thetas.tolist(), "k": int(lanes.k[lane])}
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Hold the delta's rows against the tiles that their cells know, patch the lists, and report.
@@ -131,7 +132,7 @@ class PreferenceViews:
             "slots": slots.astype(np.int32),
             "lo": lanes.lo[:, lane].T.copy(),
             "hi": lanes.hi[:, lane].T.copy(),
-            "theta": lanes.theta[:-1, lane].T.copy(),
+            "theta": lanes.theta[: state.ranking.program.n_theta, lane].T.copy(),
             "k": lanes.k[lane],
             "floor_key": lanes.floor[lane],
             "floor_tie": lanes.floor_tie[lane],

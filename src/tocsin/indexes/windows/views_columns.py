@@ -84,8 +84,9 @@ class ViewRanking(NamedTuple):
     key_sign: float
     #: 1 where newer rows win ties, -1 where older ones do
     tie_sign: int
-    #: int32 (terms,): where the program is `column * theta + column * theta + …`, the columns and the
-    #: thetas of its terms; else empty. Thetas are filled up to a multiple of four with the lanes' zeros
+    #: int32 (terms,): where the program is `column * weight + column * weight + …`, the columns and the
+    #: weights of its terms, which are rows of the lanes' thetas; else empty. Weights are filled up to a
+    #: multiple of four with zeros
     term_column: Ints
     term_theta: Ints
 
@@ -103,7 +104,8 @@ class ViewLanes(NamedTuple):
     #: float64 (dimensions, lanes): closed bounds of the boxes
     lo: Floats
     hi: Floats
-    #: float64 (n_theta + 1, lanes): the last is zero, for terms that are not there
+    #: float64 (n_theta + 1 + weights, lanes): thetas, zero for terms that are not there, and weights of terms
+    #: that are no thetas as they are
     theta: Floats
     #: float64, int64 (lanes,): the floor's place; the list holds exactly the rows not below it. The key is
     #: NaN where the lane is free

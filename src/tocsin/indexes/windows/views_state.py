@@ -10,8 +10,9 @@ import numpy as np
 from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
 from tocsin.indexes.shared.columns import Slots, grown
 from tocsin.indexes.shared.programs import Program
-from tocsin.indexes.shared.programs_kernels import BLOCK
+from tocsin.indexes.shared.programs_kernels import BLOCK, THETA
 from tocsin.indexes.windows import views_columns as named
+from tocsin.indexes.windows.terms import linear_terms, weigh
 from tocsin.indexes.windows.views_columns import (
     TILE,
     HotRows,
@@ -31,7 +32,6 @@ from tocsin.indexes.windows.views_rank_kernels import (
     list_room,
     rank_afresh,
 )
-from tocsin.indexes.windows.views_terms import padded_terms
 from tocsin.indexes.windows.views_tree import MANY_TO_RANK, neighbours, new_best, plain_tree, taken, tree_of
 
 #: Many tiles have a coarser grid, down to so many cells: it takes time to let cells know tiles. So have
@@ -51,6 +51,8 @@ LARGE = 1 << 16
 EIGHTH = 8
 #: Bytes of a cache line.
 LINE = 64
+#: Terms of a weighted sum that are scored together.
+TOGETHER = 4
 
 
 class ViewState:
@@ -65,12 +67,19 @@ class ViewState:
         capacity: int,
         cells: int,
     ) -> None:
+        terms = linear_terms(program)
+        #: weights that are no thetas as they are: rows of the lanes' thetas, after the row of zeros
+        self._made = [weight for weight in terms.weight if weight.op != THETA]
+        rows = iter(range(program.n_theta + 1, program.n_theta + 1 + len(self._made)))
+        term_theta = [weight.place if weight.op == THETA else next(rows) for weight in terms.weight]
+        term_theta += [program.n_theta] * (-len(term_theta) % TOGETHER)
         self.ranking = ViewRanking(
             program,
             dimensions,
             1.0 if descending else -1.0,
             1 if newest_first else -1,
-            *padded_terms(program),
+            terms.column,
+            np.array(term_theta, np.int32),
         )
         self.capacity = capacity
         self._cells = cells
@@ -148,8 +157,11 @@ class ViewState:
         if lanes.lo.shape[0]:
             lanes.lo[:, taken] = values["lo"].T
             lanes.hi[:, taken] = values["hi"].T
-        if lanes.theta.shape[0] > 1:
-            lanes.theta[:-1, taken] = values["theta"].T
+        n_theta = self.ranking.program.n_theta
+        if n_theta:
+            lanes.theta[:n_theta, taken] = values["theta"].T
+        for row, weight in enumerate(self._made, start=n_theta + 1):
+            lanes.theta[row, taken] = weigh(weight, lanes.theta[:n_theta, taken])
         # Nothing reaches a lane before it is ranked.
         lanes.slot[taken] = slots
         lanes.k[taken] = values["k"]
@@ -306,7 +318,7 @@ class ViewState:
         assert np.isnan(lanes.base[free]).all()
         assert (lanes.k[free] == 0).all()
         assert (lanes.list_size[free] == 0).all()
-        assert (lanes.theta[-1] == 0).all()
+        assert (lanes.theta[self.ranking.program.n_theta] == 0).all()
         assert (lanes.base[taken] <= lanes.floor[taken]).all()
         assert np.array_equal(lanes.last[taken], self.last_keys(taken))
         slots = np.flatnonzero(rows.mark).astype(np.int32)
@@ -401,7 +413,8 @@ class ViewState:
         """Put subscriptions with near parameters into the same tiles, and close all gaps."""
         lane = self.lane_of[slots]
         old = self.lanes
-        parameters = np.concatenate([old.theta[:-1, lane], old.lo[:, lane], old.hi[:, lane]])
+        thetas = old.theta[: self.ranking.program.n_theta, lane]
+        parameters = np.concatenate([thetas, old.lo[:, lane], old.hi[:, lane]])
         order = neighbours(np.nan_to_num(parameters), TILE)
         lane = lane[order]
         n = len(slots)
@@ -420,7 +433,7 @@ class ViewState:
             k=np.zeros(count, np.int64),
             lo=np.zeros((n_dimensions, count)),
             hi=np.zeros((n_dimensions, count)),
-            theta=np.zeros((n_theta + 1, count)),
+            theta=np.zeros((n_theta + 1 + len(self._made), count)),
             floor=np.full(count, np.nan),
             floor_tie=np.zeros(count, np.int64),
             last=np.full(count, np.nan),

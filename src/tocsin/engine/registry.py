@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ class Registry:
 
     def place(self, sid: str) -> tuple[int, int, int]:
         """(slot, group, local slot) of an id."""
-        slot = self.ids.find_one(sid) if isinstance(sid, str) else -1
+        if not isinstance(sid, str):
+            # Somebody may have given very many.
+            shown = reprlib.repr(sid)
+            raise UnknownSubscription(f"no subscription has the id {shown}: an id is text, one at a time")
+        slot = self.ids.find_one(sid)
         if slot < 0:
             raise UnknownSubscription(f"no subscription has the id {sid!r}")
         return slot, int(self.group[slot]), int(self.local[slot])

@@ -249,7 +249,7 @@ def entries(events: Events) -> list[dict[str, tuple[Any, ...]]]:
                 "_weights": st.dictionaries(st.sampled_from(["number", "text"]), WEIGHTS),
             }
         ),
-        max_size=6,
+        max_size=12,
     ),
     st.integers(0, 6),
 )
@@ -264,6 +264,9 @@ def test_rows_and_columns_are_read_alike(rows: list[dict[str, Any]], cut: int) -
     assert entries(events_from_columns(chunked, weights)) == expected
     dictionary = table.set_column(2, "text", table["text"].dictionary_encode())
     assert entries(events_from_columns(dictionary, weights)) == expected
+    # Few rows without weights are read one by one.
+    unweighted = [{name: value for name, value in row.items() if name != "_weights"} for row in rows]
+    assert entries(events_from_columns(table)) == entries(events_from_rows(unweighted))
 
 
 def test_times_are_microseconds_and_decimals_are_rounded_once() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.intake import WEIGHTS, Batch, as_columns, read_batch, refuse_nulls
-from tocsin.engine.text import json_of, json_rows, text_of
+from tocsin.engine.text import FEW, few_names, json_of, json_rows, text_of
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Arrays, Longs
 from tocsin.indexes.matching import Events, events_from_columns, events_from_rows, row_of
@@ -64,6 +64,8 @@ class EventBatch:
 
     def keys(self, positions: np.ndarray) -> pa.Array:
         """The keys of events as text: the key column, else the event's number."""
+        if len(positions) <= FEW:
+            return pa.array(few_names(self.seq[positions].tolist()), pa.string())
         return _texts_at(pa.array(self.seq), positions)
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:

@@ -19,6 +19,8 @@ from tocsin.indexes.shared.texts import texts_of
 
 #: The key of a sparse row that holds the weights of its attributes.
 WEIGHTS = "_weights"
+#: Up to so many rows are read one by one: cheaper than to have Arrow and NumPy do it.
+FEW = 8
 #: Weights of a batch: a mapping for each row, or a column of maps.
 Weights: TypeAlias = "Sequence[Mapping[str, Any] | None] | pa.Array[Any] | pa.ChunkedArray[Any] | None"
 
@@ -178,6 +180,8 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
     fixed-size list of two numbers, a range. Null and NaN are missing. Cost: linear and vectorised, with
     weights in a column of maps; other weights are read row by row.
     """
+    if table.num_rows <= FEW and weights is None and all(map(_is_plain, table.schema.types)):
+        return events_from_rows(table.to_pylist())
     names: dict[str, int] = {}
     columns = list(map(_Column, table.column_names, table.schema.types, table.columns))
     parts: list[_Entries] = []
@@ -335,6 +339,12 @@ def _plain_entries(names: dict[str, int], columns: Sequence[_Column], n_rows: in
         text_length=lengths.ravel()[place],
         heap=np.concatenate(heaps),
     )
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a row's value is the same as that of a sparse row."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(is_number or pa.types.is_boolean(kind) or pa.types.is_string(kind))
 
 
 def _is_range(kind: pa.DataType) -> bool:

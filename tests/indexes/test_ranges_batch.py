@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from tocsin.indexes.ranges.batch import PaintBatch, PaintCoalesce
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.relax import RelaxedSubscriber, relax_events
 from tocsin.indexes.ranges.unicast import Receivers, Unicast, receiver_counts
+from tocsin.indexes.ranges.unicast_kernels import Letters
 
 sizes = st.sampled_from([1, 2, 4, 7])
 
@@ -100,15 +102,47 @@ def test_unicast_tells_the_affected_one_by_one(script: Script, k: int) -> None:
     server, world = Unicast(k, lo, hi, capacity=2), World()
     for row in in_steps(script):
         letters = server.apply(*(np.array([value]) for value in row))
-        told = dict(zip(letters.subscription.tolist(), letters.other.tolist(), strict=True))
-        assert len(told) == len(letters.subscription)
         before = world.copy()
         world.put(*row)
-        for number, (low, high) in enumerate(SUBSCRIPTIONS):
-            old, new = before.top(low, high, k), world.top(low, high, k)
-            assert (number in told) == (old != new)
-            come = [one.slot for one in new if one not in old and one.slot != row[0]]
-            assert [told[number]] * len(come) == come if number in told else not come
+        check_letters(letters, before, world, SUBSCRIPTIONS, k, row[0])
+
+
+def check_letters(
+    letters: Letters, before: World, world: World, ranges: list[tuple[float, float]], k: int, slot: int
+) -> None:
+    """Who is affected by an event of the slot's row is told, and what takes the place of that row."""
+    told = dict(zip(letters.subscription.tolist(), letters.other.tolist(), strict=True))
+    assert len(told) == len(letters.subscription)
+    for number, (low, high) in enumerate(ranges):
+        old, new = before.top(low, high, k), world.top(low, high, k)
+        assert (number in told) == (old != new)
+        come = [one.slot for one in new if one not in old and one.slot != slot]
+        assert [told[number]] * len(come) == come if number in told else not come
+
+
+@pytest.mark.parametrize(("k", "is_literal"), [(1, False), (1, True), (4, False)])
+def test_unicast_among_many_rows_with_ties(k: int, is_literal: bool) -> None:
+    random, count = np.random.default_rng(k), 300
+    lo, hi = np.sort(random.integers(0, count // 3, (2, 40)), axis=0).astype(float)
+    ranges = list(zip(lo.tolist(), hi.tolist(), strict=True))
+    server, world = Unicast(k, lo, hi, literal=is_literal, capacity=2), World()
+    x, born = random.integers(0, count // 3, count).astype(float), random.permutation(count)
+    y = random.integers(0, 9, count).astype(float)
+    server.load(np.arange(count, dtype=np.int32), x, y, born)
+    for slot in range(count):
+        world.put(slot, x[slot], y[slot], int(born[slot]))
+    n_told = 0
+    for slot in random.choice(20, 80).tolist():
+        # Low rows are those that matter to many.
+        is_gone = slot in world.rows and random.random() < 0.2
+        row = slot, x[slot], float(random.choice([-2, -1, 0, 1, 5])), ABSENT if is_gone else int(born[slot])
+        letters = server.apply(*(np.array([value]) for value in row))
+        before = world.copy()
+        world.put(*row)
+        check_letters(letters, before, world, ranges, k, slot)
+        n_told += len(letters.subscription)
+    # At k = 1 those found are those affected.
+    assert not is_literal or server.n_searches == n_told > 0
 
 
 @given(scripts(), st.integers(1, 3))

@@ -14,8 +14,15 @@ from tests.oracles.ranges_messages import World
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges import objects_kernels as kernels
 from tocsin.indexes.ranges.objects import ObjectIndex
-from tocsin.indexes.ranges.objects_above_kernels import least_y_above, set_lens
-from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE
+from tocsin.indexes.ranges.objects_above_kernels import (
+    Lens,
+    Stretch,
+    find_stretch,
+    least_above,
+    look_above,
+    set_lens,
+)
+from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE, Objects
 from tocsin.indexes.ranges.unicast import new_lens
 
 VALUES = [-math.inf, -1.0, -0.0, 0.0, 1.0, 2.0, 3.0, math.inf]
@@ -72,12 +79,26 @@ def check_queries(index: ObjectIndex, world: World, xs: list[float], ys: list[fl
                 assert objects.x[out[:n]].tolist() == world.first_xs(x, (y, born), k, left=False)
         for high in xs:
             assert index.count(x, high) == len(world.inside(x, high))
-            for y in ys:
-                there = [row.slot for row in world.rows.values() if (row.y, row.born) == (y, 3)]
-                known = int(objects.slot_place[there[0]]) if there else -1
-                at = least_y_above(objects, lens, x, high, y, 3, known)
-                wanted = world.least_above(x, high, (y, 3))
-                assert (None if at < 0 else objects.slot[at]) == (None if wanted is None else wanted.slot)
+    for y in ys:
+        look_above(objects, lens, 0, max(int(objects.heads[N_BLOCKS]) - 1, 0), y, 3)
+        for x in xs:
+            for high in xs:
+                if x <= high:
+                    check_all_above(objects, lens, world, x, high, (y, 3))
+
+
+def check_all_above(
+    objects: Objects, lens: Lens, world: World, low: float, high: float, rank: tuple[float, int]
+) -> None:
+    """The rows above the one that the lens looks above, each searched for from the one before, up to six."""
+    stretch = find_stretch(objects, lens, low, high, Stretch(0, 0, 0, 0))
+    for _ in range(6):
+        at = least_above(objects, lens, stretch, *rank)
+        wanted = world.least_above(low, high, rank)
+        assert (None if at < 0 else objects.slot[at]) == (None if wanted is None else wanted.slot)
+        if wanted is None:
+            break
+        rank = wanted.y, wanted.born
 
 
 @given(steps, st.sampled_from([1, 3, 30]), st.sampled_from([1, 2, 5]))

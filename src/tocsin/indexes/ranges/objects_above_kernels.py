@@ -1,10 +1,9 @@
 """The lowest row of a range above a given one: the paper's min_y.
 
 Paint-Dense has no need of it, as it lists the rows passed once; Unicast searches so for each subscription. It
-is made for that: very many searches between two changes of a row. They look through a *lens*, which has what
-they compare as whole numbers, and where blocks and groups begin, each in one piece.
-
-Where an `int32` link is passed on, `+ 0` makes it an `int64`.
+is made for that: very many searches for one event, all of them above its row. They look through a *lens*,
+which has the blocks in order of x and shows only rows above the event's. The lowest row of adjacent blocks is
+in a table, for each power of two of them from each on; so only the blocks at both ends are looked through.
 """
 
 from __future__ import annotations
@@ -13,38 +12,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Longs
-from tocsin.indexes.ranges.bits_kernels import NEVER, first_bit, order_key
-from tocsin.indexes.ranges.objects_columns import BLOCK, GROUP, N_GROUPS, Objects
-from tocsin.indexes.ranges.objects_kernels import (
-    first_place,
-    last_in_block,
-    last_place,
-    lower_of,
-    place_after,
-)
+from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.indexes.ranges.bits_kernels import NEVER, first_bit, last_bit, order_key
+from tocsin.indexes.ranges.objects_columns import BLOCK, GROUP, N_BLOCKS, N_GROUPS, Objects
 from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 
 class Lens(NamedTuple):
-    """Columns of `Objects` as searches compare them; see `set_lens`."""
+    """Blocks in order of x, see `set_lens`, and the rows above one, see `look_above`."""
 
-    #: int64: `y`, `node_least` and `top_least` as keys, see `order_key`
+    #: int32 (blocks,): the blocks in order
+    block: Ints
+    #: float64 (blocks + 1,): x of the first row of each, inf after the last
+    first_x: Floats
+    #: int64 (blocks * BLOCK,): y as a key, see `order_key`; NEVER for a row that is not above, and for none
     row: Longs
-    node: Longs
-    top: Longs
-    #: float64: x of the first row of the block at each node, and of each group of the list
-    node_x: Floats
-    top_x: Floats
+    #: int32 (levels, blocks): where the lowest row above is, of 2**level blocks from each on
+    lowest: Ints
 
 
-class Best(NamedTuple):
-    """The lowest row found so far."""
+class Stretch(NamedTuple):
+    """The rows of a range: from `begin` in one block to before `end` in another; blocks by their order."""
 
-    #: its key, NEVER for none
-    key: int
-    #: the places that it is among: one, or those looked through
+    first: int
     begin: int
+    last: int
     end: int
 
 
@@ -54,47 +46,42 @@ def key_of(y: float) -> int:
     return order_key(int(np.float64(y).view(np.int64)))
 
 
-@inlined
+@lean_kernel
 def set_lens(objects: Objects, lens: Lens) -> None:
-    """See all rows as they are. Linear."""
+    """List the blocks as they are. Linear in them."""
+    n_blocks = 0
     for above in range(objects.heads[N_GROUPS]):
-        group = int(objects.top_group[above])
-        lens.top[above] = key_of(objects.top_least[above])
-        lens.top_x[above] = objects.x[objects.node_block[group * GROUP] * BLOCK]
-        for node in range(group * GROUP, group * GROUP + objects.group_count[group]):
-            base = int(objects.node_block[node]) * BLOCK
-            lens.node[node] = key_of(objects.node_least[node])
-            lens.node_x[node] = objects.x[base]
-            for place in range(base, base + BLOCK):
-                lens.row[place] = key_of(objects.y[place])
+        node = int(objects.top_group[above]) * GROUP
+        for block in objects.node_block[node : node + objects.group_count[objects.top_group[above]]]:
+            lens.block[n_blocks] = block
+            lens.first_x[n_blocks] = objects.x[block * BLOCK]
+            n_blocks += 1
+    lens.first_x[n_blocks] = np.inf
 
 
 @inlined
-def set_lens_at(objects: Objects, lens: Lens, place: int) -> None:
-    """See the row at `place` as it is, after a change of its y alone. Cost: constant."""
-    block = place // BLOCK
-    group = objects.block_group[block]
-    node, above = group * GROUP + objects.block_rank[block], objects.group_rank[group]
-    lens.row[place] = key_of(objects.y[place])
-    lens.node[node] = key_of(objects.node_least[node])
-    lens.top[above] = key_of(objects.top_least[above])
+def is_above(objects: Objects, lens: Lens, place: int, low: int, after: int) -> bool:
+    """Whether a row, or none, is above (low, after)."""
+    return bool((lens.row[place] > low) | ((lens.row[place] == low) & (objects.born[place] > after)))
 
 
 @inlined
-def bits_between(begin: int, end: int) -> int:
-    """Bits of the places from `begin` to before `end` in their block; there are some."""
-    return ((2 << int((end - 1) % BLOCK)) - 1) & (-1 << int(begin % BLOCK))
+def lower_seen(objects: Objects, lens: Lens, place: int, other: int) -> int:
+    """The lower of two rows; either may be none."""
+    key, other_key = lens.row[place], lens.row[other]
+    if other_key < key or (other_key == key and objects.born[other] < objects.born[place]):
+        return other
+    return place
 
 
 @inlined
-def find_key(objects: Objects, lens: Lens, begin: int, end: int, found: int, low: int, after: int) -> int:
+def find_key(objects: Objects, lens: Lens, begin: int, end: int, key: int, low: int, after: int) -> int:
     """Which row, in one block, has a key that one above (low, after) has; the one born first."""
     base = begin // BLOCK * BLOCK
     keys, born = lens.row[base : base + BLOCK], objects.born[base : base + BLOCK]
     equal = 0
     for i in range(BLOCK):
-        equal |= 1 << i if keys[i] == found else 0
-    equal &= bits_between(begin, end)
+        equal |= 1 << i if (keys[i] == key) & (base + i >= begin) & (base + i < end) else 0
     at = first_bit(equal)
     if equal & (equal - 1) == 0:
         return base + at
@@ -102,176 +89,149 @@ def find_key(objects: Objects, lens: Lens, begin: int, end: int, found: int, low
     while equal != 0:
         i = first_bit(equal)
         equal &= equal - 1
-        if (found > low or born[i] > after) and (at < 0 or born[i] < born[at]):
+        if (key > low or born[i] > after) and (at < 0 or born[i] < born[at]):
             at = i
     return base + at
 
 
-@inlined
-def least_key(keys: Longs, born: Longs, low: int, after: int, n_known: int) -> int:
-    """The least key of a row above (low, after), NEVER if there is none.
-
-    So many rows are known to have `low` and not to be above, none or one; if others have it too, who was born
-    first tells.
-    """
-    least, n_equal = NEVER, 0
-    if n_known == 0:
-        for i in range(len(keys)):
-            least = min(least, keys[i] if keys[i] >= low else NEVER)
-        if least > low:
-            return least
+@lean_kernel
+def look_above(objects: Objects, lens: Lens, first: int, last: int, y: float, born: int) -> None:
+    """See the rows above (y, born) of the blocks from `first` to `last`. Cost: those rows, in vector code."""
+    low = key_of(y)
+    for at in range(first, last + 1):
+        base = int(lens.block[at]) * BLOCK
+        count = int(objects.block_count[lens.block[at]])
+        ys, borns = objects.y[base : base + BLOCK], objects.born[base : base + BLOCK]
+        keys = lens.row[base : base + BLOCK]
         least = NEVER
-    for i in range(len(keys)):
-        least = min(least, keys[i] if keys[i] > low else NEVER)
-        n_equal += keys[i] == low
-    if n_equal > n_known:
-        n_above = 0
-        for i in range(len(keys)):
-            n_above += (keys[i] == low) & (born[i] > after)
-        least = low if n_above > 0 else least
+        for i in range(BLOCK):
+            key = key_of(ys[i])
+            is_seen = ((key > low) | ((key == low) & (borns[i] > born))) & (i < count)
+            keys[i] = key if is_seen else NEVER
+            least = min(least, keys[i])
+        lens.lowest[0, at] = base
+        if least < NEVER:
+            lens.lowest[0, at] = find_key(objects, lens, base, base + count, least, low, born)
+    level = 1
+    while 1 << level <= last + 1 - first:
+        half = 1 << (level - 1)
+        for at in range(first, last + 2 - 2 * half):
+            one, two = lens.lowest[level - 1, at], lens.lowest[level - 1, at + half]
+            lens.lowest[level, at] = lower_seen(objects, lens, one, two)
+        level += 1
+
+
+@inlined
+def find_block(objects: Objects, lens: Lens, x: float, is_strict: bool, near: int) -> int:
+    """The last block that begins left of `x`, or at it if not strict; the first if none does.
+
+    First looks `near`.
+    """
+    before, after = lens.first_x[near], lens.first_x[near + 1]
+    if (before < x <= after) if is_strict else (before <= x < after):
+        return near
+    # Halves without a branch, as which half it is cannot be foreseen.
+    base, size = 0, int(objects.heads[N_BLOCKS])
+    while size > 1:
+        half = size >> 1
+        value = lens.first_x[base + half]
+        base += half if ((value < x) if is_strict else (value <= x)) else 0
+        size -= half
+    return base
+
+
+@inlined
+def place_in_block(objects: Objects, block: int, x: float, is_strict: bool) -> int:
+    """The place after the rows of a block that are left of `x`, or at it if not strict."""
+    part, count = objects.x[block * BLOCK : block * BLOCK + BLOCK], objects.block_count[block]
+    n_left = 0
+    for i in range(BLOCK):
+        n_left += (i < count) & ((part[i] < x) if is_strict else (part[i] <= x))
+    return block * BLOCK + n_left
+
+
+@inlined
+def find_stretch(objects: Objects, lens: Lens, lo: float, hi: float, near: Stretch) -> Stretch:
+    """The rows with lo <= x <= hi, of which there may be none; there are blocks. First looks `near`."""
+    first = find_block(objects, lens, lo, True, near.first)
+    last = find_block(objects, lens, hi, False, near.last)
+    return Stretch(
+        first,
+        place_in_block(objects, int(lens.block[first]), lo, True),
+        last,
+        place_in_block(objects, int(lens.block[last]), hi, False),
+    )
+
+
+@inlined
+def least_key(objects: Objects, lens: Lens, block: int, begin: int, end: int, low: int, after: int) -> int:
+    """The least key of a row above (low, after), from `begin` to before `end` of a block; NEVER for none."""
+    base = block * BLOCK
+    keys, born = lens.row[base : base + BLOCK], objects.born[base : base + BLOCK]
+    # All of the block, as a loop of a fixed length has no end to foresee.
+    least = NEVER
+    for i in range(BLOCK):
+        is_inside = (base + i >= begin) & (base + i < end)
+        least = min(least, keys[i] if (keys[i] >= low) & is_inside else NEVER)
+    if least > low:
+        return least
+    least = NEVER
+    for i in range(begin - base, end - base):
+        if keys[i] > low or (keys[i] == low and born[i] > after):
+            least = min(least, keys[i])
     return least
 
 
 @inlined
-def place_of(objects: Objects, lens: Lens, best: Best, low: int, after: int) -> int:
-    """Where the lowest row is, -1 for none."""
-    if best.key == NEVER:
-        return -1
-    if best.end == best.begin + 1:
-        return best.begin
-    return find_key(objects, lens, best.begin, best.end, best.key, low, after)
-
-
-@lean_kernel
-def settle_tie(objects: Objects, lens: Lens, best: Best, other: Best, low: int, after: int) -> Best:
-    """The lower of two rows with the same key."""
-    one, two = place_of(objects, lens, best, low, after), place_of(objects, lens, other, low, after)
-    place = lower_of(objects.y, objects.born, one, two)
-    return Best(best.key, place, place + 1)
-
-
-@inlined
-def better_of(objects: Objects, lens: Lens, best: Best, other: Best, low: int, after: int) -> Best:
-    """The lower of two rows. Where they are is looked for only if their keys are equal."""
-    if other.key < best.key:
-        return other
-    if other.key > best.key or other.key == NEVER:
+def lower_part(
+    objects: Objects, lens: Lens, block: int, begin: int, end: int, low: int, after: int, best: int
+) -> int:
+    """The lower of the row `best`, -1 for none, and the lowest above (low, after) of a part of a block."""
+    key = least_key(objects, lens, block, begin, end, low, after)
+    if key == NEVER or (best >= 0 and key > lens.row[best]):
         return best
-    return settle_tie(objects, lens, best, other, low, after)
+    place = find_key(objects, lens, begin, end, key, low, after)
+    return place if best < 0 else lower_seen(objects, lens, best, place)
 
 
 @inlined
-def lower_row(
-    objects: Objects, lens: Lens, begin: int, end: int, low: int, after: int, known: int, best: Best
-) -> Best:
-    """The lowest row above (low, after) of `best` and those from `begin` to before `end`, in one block.
-
-    `known` is where the row (low, after) itself is, -1 if it is not there.
-    """
-    n_known = int(begin <= known < end)
-    key = least_key(lens.row[begin:end], objects.born[begin:end], low, after, n_known)
-    return better_of(objects, lens, best, Best(key, begin, end), low, after)
-
-
-@inlined
-def lower_node(
-    objects: Objects, lens: Lens, begin: int, end: int, low: int, after: int, known: int, best: Best
-) -> Best:
-    """As `lower_row`, of the blocks at nodes from `begin` to before `end`, in one group.
-
-    Of a block without a row at or below `low`, the lowest is known; others are looked through.
-    """
-    keys = lens.node[begin:end]
-    least, mixed = NEVER, 0
-    for i in range(len(keys)):
-        least = min(least, keys[i] if keys[i] > low else NEVER)
-        mixed |= 1 << i if keys[i] <= low else 0
-    if least < NEVER and least <= best.key:
-        found = 0
-        for i in range(len(keys)):
-            found |= 1 << i if keys[i] == least else 0
-        while found != 0:
-            place = int(objects.node_place[begin + first_bit(found)]) + 0
-            best = better_of(objects, lens, best, Best(least, place, place + 1), low, after)
-            found &= found - 1
-    while mixed != 0:
-        block = int(objects.node_block[begin + first_bit(mixed)])
-        mixed &= mixed - 1
-        stop = block * BLOCK + int(objects.block_count[block])
-        best = lower_row(objects, lens, block * BLOCK, stop, low, after, known, best)
+def lowest_of(objects: Objects, lens: Lens, begin: int, end: int, low: int, after: int) -> int:
+    """The lowest row above (low, after) of the blocks from `begin` to before `end`, at least one."""
+    level = last_bit(end - begin)
+    one, two = lens.lowest[level, begin], lens.lowest[level, end - (1 << level)]
+    best = int(lower_seen(objects, lens, one, two))
+    if is_above(objects, lens, best, low, after):
+        return best
+    best = -1
+    while begin < end:
+        level = last_bit(end - begin)
+        while level > 0 and not is_above(objects, lens, lens.lowest[level, begin], low, after):
+            level -= 1
+        place = int(lens.lowest[level, begin])
+        if is_above(objects, lens, place, low, after):
+            best = place if best < 0 else lower_seen(objects, lens, best, place)
+        else:
+            block = int(lens.block[begin])
+            stop = block * BLOCK + int(objects.block_count[block])
+            best = lower_part(objects, lens, block, block * BLOCK, stop, low, after, best)
+        begin += 1 << level
     return best
 
 
 @inlined
-def least_above(objects: Objects, lens: Lens, left: int, right: int, y: float, after: int, known: int) -> int:
-    """The lowest row above (y, after) strictly between two, -1 if there is none; ends as `least_between`.
+def least_above(objects: Objects, lens: Lens, stretch: Stretch, y: float, after: int) -> int:
+    """The lowest row above (y, after) in a stretch, -1 if there is none: the paper's min_y.
 
-    Cost: the rows of the blocks that hold one at or below (y, after), in vector code; any other block, and
-    any other group, is one look.
+    (y, after) is what the lens looks above, or above that. Cost: two blocks, in vector code, and two looks
+    into the table; if rows that the lens shows are not above, some looks more, and each block that has one.
     """
     low = key_of(y)
-    begin = first_place(objects) if left < 0 else left + 1
-    end = (last_place(objects) if right < 0 else right - 1) + 1
-    if begin < 0:
-        return -1
-    block = int(begin // BLOCK if left < 0 else left // BLOCK)
-    end_block = int((end - 1) // BLOCK if right < 0 else right // BLOCK)
-    best = Best(NEVER, 0, 0)
-    for is_last in range(1 if block == end_block else 2):
-        # From the left end on, and up to the right end: all there is, if both are in one block.
-        stop = end if is_last or block == end_block else block * BLOCK + int(objects.block_count[block])
-        start = end_block * BLOCK if is_last else begin
-        best = lower_row(objects, lens, start, stop, low, after, known, best)
-    last = int(objects.block_group[end_block])
-    group, rank = int(objects.block_group[block]), int(objects.block_rank[block]) + 1
-    while block != end_block:
-        above = int(objects.group_rank[group])
-        count = int(objects.block_rank[end_block] if group == last else objects.group_count[group])
-        node = group * GROUP
-        if rank == 0 and group != last and lens.top[above] > low:
-            place = int(objects.top_place[above]) + 0
-            best = better_of(objects, lens, best, Best(int(lens.top[above]), place, place + 1), low, after)
-        elif rank < count:
-            best = lower_node(objects, lens, node + rank, node + count, low, after, known, best)
-        if group == last:
-            break
-        group, rank = int(objects.top_group[above + 1]), 0
-    return place_of(objects, lens, best, low, after)
-
-
-@inlined
-def count_before(part: Floats, x: float, is_strict: bool) -> int:
-    """How many values are at most x, or less than it. Without a branch, which is faster than to halve."""
-    n_less = n_equal = 0
-    for i in range(len(part)):
-        n_less += part[i] < x
-        n_equal += part[i] == x
-    return n_less + (0 if is_strict else n_equal)
-
-
-@inlined
-def find_through(objects: Objects, lens: Lens, x: float, is_strict: bool) -> int:
-    """The last row at or left of `x`, or strictly left of it; -1 if there is none. See `find_last`."""
-    n_groups = count_before(lens.top_x[: objects.heads[N_GROUPS]], x, is_strict)
-    if n_groups == 0:
-        return -1
-    group = int(objects.top_group[n_groups - 1])
-    begin, end = group * GROUP, group * GROUP + int(objects.group_count[group])
-    node = begin + count_before(lens.node_x[begin:end], x, is_strict) - 1
-    return last_in_block(objects, int(objects.node_block[node]), x, is_strict)
-
-
-@inlined
-def least_y_above(
-    objects: Objects, lens: Lens, low: float, high: float, y: float, born: int, known: int
-) -> int:
-    """The lowest row above (y, born) with low <= x <= high, -1 if there is none: the paper's min_y.
-
-    `known` is where the row (y, born) itself is, -1 if it is not there.
-    """
-    if not low <= high:
-        return -1
-    left = find_through(objects, lens, low, True)
-    last = find_through(objects, lens, high, False)
-    right = first_place(objects) if last < 0 else place_after(objects, last)
-    return least_above(objects, lens, left, right, y, born, known)
+    block, end_block = int(lens.block[stretch.first]), int(lens.block[stretch.last])
+    begin, stop, best = stretch.begin, stretch.end, -1
+    if block != end_block:
+        if stretch.first + 1 < stretch.last:
+            best = lowest_of(objects, lens, stretch.first + 1, stretch.last, low, after)
+        best = lower_part(objects, lens, end_block, end_block * BLOCK, stop, low, after, best)
+        stop = block * BLOCK + int(objects.block_count[block])
+    best = lower_part(objects, lens, block, begin, stop, low, after, best)
+    return best if best >= 0 and lens.row[best] < NEVER else -1

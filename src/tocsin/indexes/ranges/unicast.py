@@ -9,7 +9,7 @@ from tocsin.indexes.ranges.messages import CURSOR_SIZE, DONE, FULL, N_EXPOSED, N
 from tocsin.indexes.ranges.messages_apply import events_of
 from tocsin.indexes.ranges.objects import ObjectIndex
 from tocsin.indexes.ranges.objects_above_kernels import Lens
-from tocsin.indexes.ranges.objects_columns import STRIDE, Objects
+from tocsin.indexes.ranges.objects_columns import BLOCK, STRIDE, Objects
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.unicast_kernels import (
     Desk,
@@ -38,8 +38,14 @@ class Unicast:
         self.points = Points()
         self.points.insert(np.arange(len(lo), dtype=np.int32), lo, hi)
         self._room = Letters(*(np.empty(capacity, np.int32) for _ in range(3)))
-        room = len(lo) + int(self.points.grid.bucket_size.max())
-        self._desk = Desk(np.empty(k + STRIDE, np.int32), np.empty(k), np.empty(k), np.empty(room, np.int32))
+        self._desk = Desk(
+            near=np.empty(k + STRIDE, np.int32),
+            left=np.empty(k),
+            right=np.empty(k),
+            found=np.empty(len(lo) + int(self.points.grid.bucket_size.max()), np.int32),
+            rank=np.empty(len(lo), np.int32),
+            other=np.empty(len(lo), np.int32),
+        )
 
     def load(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> None:
         """Put rows without telling anyone. Cost: that of sorting them."""
@@ -49,7 +55,8 @@ class Unicast:
         """Put rows one after the other and write letters; a row that moves in x must be two events.
 
         The letters are views of a buffer that the next call writes to. Cost of an event: every subscription
-        in the rectangle around the affected ones, and for each that a row gets worse in, some searches.
+        in the rectangle around the affected ones, and for each that a row gets worse in, some searches;
+        before the first of these, the rows that any of them may look at.
         """
         events = events_of(slots, x, y, born, 1.0)
         self.index.reserve(int(events.slot.max(initial=-1)) + 1)
@@ -77,12 +84,12 @@ class Unicast:
 
 def new_lens(objects: Objects) -> Lens:
     """What searches above a row look through, not yet set; good until the index grows."""
+    n_blocks = len(objects.block_count)
     return Lens(
-        row=np.empty(len(objects.y), np.int64),
-        node=np.empty(len(objects.node_least), np.int64),
-        top=np.empty(len(objects.top_least), np.int64),
-        node_x=np.empty(len(objects.node_least)),
-        top_x=np.empty(len(objects.top_least)),
+        block=np.zeros(n_blocks, np.int32),
+        first_x=np.empty(n_blocks + 1),
+        row=np.empty(n_blocks * BLOCK, np.int64),
+        lowest=np.empty((n_blocks.bit_length(), n_blocks), np.int32),
     )
 
 

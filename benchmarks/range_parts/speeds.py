@@ -33,12 +33,11 @@ class Loads(Protocol):
 
 
 class Way(NamedTuple):
-    """How events are played: into what, by what, how many of them, and how many times."""
+    """How events are played: into what, by what, and how many of them."""
 
     server: Loads
     play: Callable[[Table], object]
     events: int
-    repeats: int
 
 
 @dataclass
@@ -69,14 +68,14 @@ class Speed:
 
 
 def measure_speeds(k: int, rows: int, events: int, subscriptions: int, repeats: int) -> list[Speed]:
-    """Each way in turn, `repeats` times, on the same events; the slow ways on some of them, and fewer times.
+    """Each way in turn, `repeats` times, on the same events; the slow ways on some of them.
 
     A few events make up most of the work: at k = 1 one in a hundred has 98 of 100 subscriptions that are
-    affected at all. So slow ways rather play many events few times. Without subscriptions, Paint-Dense alone.
+    affected at all. Without subscriptions, Paint-Dense alone.
     """
     table, changes = draw(7, rows, events)
     painter = PaintDense(k, capacity=1 << 16)
-    ways = {DENSE: Way(painter, lambda batch: painter.apply(*batch), events, repeats)}
+    ways = {DENSE: Way(painter, lambda batch: painter.apply(*batch), events)}
     some, few = min(events, 5_000), min(events, 5_000 if k == 1 else 200)
     if subscriptions:
         bounds = ranges(7, subscriptions)
@@ -85,20 +84,16 @@ def measure_speeds(k: int, rows: int, events: int, subscriptions: int, repeats: 
         receivers = Receivers(literal.points)
         aware = PaintSparse(k, capacity=1 << 16)
         aware.points = literal.points
-        slowly = repeats if k == 1 else min(repeats, 20 // k)
-        ways[SPARSE] = Way(aware, lambda batch: aware.apply(*batch), events, repeats)
-        ways[TILES] = Way(painter, lambda batch: receivers.list(painter.apply(*batch)), some, repeats)
-        ways[LITERAL] = Way(literal, lambda batch: literal.apply(*batch), some, slowly)
-        ways[EXACT] = Way(exact, lambda batch: exact.apply(*batch), few, slowly)
+        ways[SPARSE] = Way(aware, lambda batch: aware.apply(*batch), events)
+        ways[TILES] = Way(painter, lambda batch: receivers.list(painter.apply(*batch)), some)
+        ways[LITERAL] = Way(literal, lambda batch: literal.apply(*batch), some)
+        ways[EXACT] = Way(exact, lambda batch: exact.apply(*batch), few)
     speeds = [Speed(name, k, rows, way.events) for name, way in ways.items()]
     # One round to warm up: kernels are compiled, buffers grow.
-    for repeat in range(repeats + 1):
+    for _ in range(repeats + 1):
         for speed in speeds:
-            way = ways[speed.way]
-            if repeat <= way.repeats:
-                way.server.load(*table)
-                is_short = repeat == 0 and way.repeats < repeats
-                speed.events_per_s.append(_speed(way._replace(events=few) if is_short else way, changes))
+            ways[speed.way].server.load(*table)
+            speed.events_per_s.append(_speed(ways[speed.way], changes))
     for speed in speeds:
         del speed.events_per_s[0]
     return speeds

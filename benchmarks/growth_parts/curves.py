@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from benchmarks.growth_parts.worlds import (
+    LeftOfJoin,
     MatchingWorld,
     MessageWorld,
     Settings,
@@ -15,13 +16,17 @@ from benchmarks.growth_parts.worlds import (
     ThresholdWorld,
     WindowWorld,
     World,
+    code,
+    coded_value,
+    score_bounds,
+    two_values,
 )
 from benchmarks.range_parts.boxes import SCAN
 from tocsin.indexes.matching import AccessIndex, AdaptiveMatching, MatchScan
 from tocsin.indexes.matching.adaptive import MANY as MANY_MATCHING
 from tocsin.indexes.matching.adaptive import SOME as SOME_MATCHING
 from tocsin.indexes.matching.adaptive import WORK as WORK_MATCHING
-from tocsin.indexes.ranges import RangeAggregate, RangeTopK, TopKRange, TopKScan
+from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeExtreme, RangeTopK, TopKRange, TopKScan
 from tocsin.indexes.ranges.changes_switch import MANY as MANY_RANGES
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.sparse import PaintSparse
@@ -118,6 +123,19 @@ def _live(settings: Settings) -> Members:
     return Members(settings.dimensions, program([("column", 0)]))
 
 
+def _least(settings: Settings) -> RangeExtreme:
+    return RangeExtreme(descending=False)
+
+
+def _distinct(settings: Settings) -> RangeDistinct:
+    return RangeDistinct(settings.dimensions)
+
+
+def _scores(settings: Settings) -> Members:
+    steps = [("column", 0), ("theta", 0), ("column", 1), ("multiply", 0), ("add", 0)]
+    return Members(0, program(steps))
+
+
 def _dense(settings: Settings) -> PaintDense:
     return PaintDense(settings.k, capacity=1 << 14)
 
@@ -162,6 +180,24 @@ FAMILIES = (
         partial(TableWorld, _sums_scan),
     ),
     Family(
+        "range MIN",
+        partial(TableWorld, _least),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "batch": BATCHES},
+    ),
+    Family(
+        "DISTINCT",
+        partial(TableWorld, _distinct, draw_values=coded_value),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "dimensions": (1, 2, 3), "batch": BATCHES},
+    ),
+    Family(
+        "select-join",
+        partial(TableWorld, LeftOfJoin, draw_values=code),
+        Settings(),
+        {"subscriptions": MANY, "rows": ROWS, "dimensions": (1, 2, 3), "batch": BATCHES},
+    ),
+    Family(
         "boxes, top-k",
         partial(TableWorld, _boxes),
         Settings(dimensions=2),
@@ -173,6 +209,12 @@ FAMILIES = (
         partial(TableWorld, _live),
         Settings(),
         {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
+    ),
+    Family(
+        "scores above",
+        partial(TableWorld, _scores, bounds=score_bounds, draw_values=two_values),
+        Settings(dimensions=0),
+        {"subscriptions": MANY, "batch": BATCHES},
     ),
     # A list of rows a subscription: five million of them take gigabytes.
     Family(

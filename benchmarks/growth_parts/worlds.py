@@ -19,8 +19,10 @@ from benchmarks.range_parts.workloads import draw, ranges
 from benchmarks.threshold_parts.workloads import static
 from benchmarks.window_parts.workloads import IND
 from benchmarks.window_parts.workloads import Workload as WindowWorkload
-from tocsin.indexes.contract import ABSENT, Floats, RowDelta
+from tocsin.indexes.contract import ABSENT, ChangeSet, Floats, RowDelta
 from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
+from tocsin.indexes.ranges import RangeJoin
+from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT
 
 #: Subscriptions that an event concerns, on average.
 HITS = 10
@@ -32,6 +34,8 @@ DRAWN = 2000
 LONG = 20_000
 #: Heavy elements before them.
 HEAVY = 10_000
+#: Different values of what is distinct, or joined by.
+CODES = 1000
 #: Cycles of a window that are one step: one alone is too short for the clock.
 CYCLES = 4
 #: Steps of a window that are drawn: those of a measurement, and some to warm up.
@@ -123,34 +127,72 @@ class MatchingWorld:
         return int(events.n_events)
 
 
+def box_bounds(random: np.random.Generator, settings: Settings) -> dict[str, np.ndarray]:
+    """Boxes of which HITS hold a row, whatever its score is."""
+    count, dimensions = settings.subscriptions, settings.dimensions
+    width = min((HITS / count) ** (1 / dimensions), 1.0)
+    lo = random.random((count, dimensions)) * (1 - width)
+    return {
+        "lo": lo,
+        "hi": lo + width,
+        "k": np.full(count, settings.k, np.int32),
+        "score_lo": np.full(count, -np.inf),
+        "score_hi": np.full(count, np.inf),
+    }
+
+
+def score_bounds(random: np.random.Generator, settings: Settings) -> dict[str, np.ndarray]:
+    """Scores `x + :a * y` that HITS subscriptions see exceeded by a row: a corner of the unit square."""
+    count = settings.subscriptions
+    weight = random.uniform(0.5, 1.5, count)
+    least = 1 + weight - np.sqrt(2 * weight * min(HITS / count, 0.1))
+    return {"theta": weight[:, None], "score_lo": least, "score_hi": np.full(count, np.inf)}
+
+
+def one_value(random: np.random.Generator, count: int) -> Floats:
+    """What rows hold beside the dimensions: a number."""
+    return random.random((count, 1))
+
+
+def two_values(random: np.random.Generator, count: int) -> Floats:
+    """Two numbers."""
+    return random.random((count, 2))
+
+
+def code(random: np.random.Generator, count: int) -> Floats:
+    """One of CODES values."""
+    return random.integers(0, CODES, (count, 1)).astype(np.float64)
+
+
+def coded_value(random: np.random.Generator, count: int) -> Floats:
+    """The same as a code and as a number."""
+    return np.repeat(code(random, count), 2, axis=1)
+
+
 class TableWorld:
     """Rows of a table that get another value, and later their old one back; each is in HITS boxes."""
 
-    def __init__(self, make: Callable[[Settings], Any], settings: Settings) -> None:
+    def __init__(
+        self,
+        make: Callable[[Settings], Any],
+        settings: Settings,
+        *,
+        bounds: Callable[[np.random.Generator, Settings], dict[str, np.ndarray]] = box_bounds,
+        draw_values: Callable[[np.random.Generator, int], Floats] = one_value,
+    ) -> None:
         random = np.random.default_rng(3)
-        count, dimensions, rows = (
-            settings.subscriptions,
-            settings.dimensions,
-            max(settings.rows, settings.batch),
-        )
-        width = min((HITS / count) ** (1 / dimensions), 1.0)
-        lo = random.random((count, dimensions)) * (1 - width)
-        values = {
-            "lo": lo,
-            "hi": lo + width,
-            "k": np.full(count, settings.k, np.int32),
-            "score_lo": np.full(count, -np.inf),
-            "score_hi": np.full(count, np.inf),
-        }
+        rows = max(settings.rows, settings.batch)
+        values = bounds(random, settings)
+        dimensions = values["lo"].shape[1] if "lo" in values else 0
         self.index = make(settings)
-        self.index.register(np.arange(count, dtype=np.int32), values)
-        held = random.random((rows, dimensions + 1))
+        self.index.register(np.arange(settings.subscriptions, dtype=np.int32), values)
+        held = np.concatenate([random.random((rows, dimensions)), draw_values(random, rows)], axis=1)
         self.index.apply(_delta(np.arange(rows), np.full(held.shape, np.nan), held, are_new=True))
         there, back = [], []
         for _ in range(max(2, min(DRAWN, rows) // settings.batch)):
             chosen = random.choice(rows, settings.batch, replace=False)
             after = held[chosen].copy()
-            after[:, -1] = random.random(settings.batch)
+            after[:, dimensions:] = draw_values(random, settings.batch)
             there.append(_delta(chosen, held[chosen], after))
             back.append(_delta(chosen, after, held[chosen]))
             held[chosen] = after
@@ -160,6 +202,19 @@ class TableWorld:
         delta = next(self._deltas)
         self.index.apply(delta)
         return len(delta.row)
+
+
+class LeftOfJoin(RangeJoin):
+    """A join whose right table stays as it is, with one row for each code."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.dimensions, 0)
+        codes = np.arange(CODES)
+        nothing = np.full((CODES, 1), np.nan)
+        super().apply(_delta(codes, nothing, codes[:, None].astype(np.float64), are_new=True), RIGHT)
+
+    def apply(self, delta: RowDelta, side: int = LEFT) -> ChangeSet:
+        return super().apply(delta, side)
 
 
 class MessageWorld:

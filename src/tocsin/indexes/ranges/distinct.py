@@ -13,9 +13,10 @@ from tocsin.indexes.ranges.buffers import Buffer
 from tocsin.indexes.ranges.changes import new_cursor, run_reporting
 from tocsin.indexes.ranges.distinct_kernels import LOG_FULL, Search, list_distinct, report_distinct
 from tocsin.indexes.ranges.images import build_images, largest_step
+from tocsin.indexes.ranges.orders_kernels import Orders
 from tocsin.indexes.ranges.regions import Layout
-from tocsin.indexes.ranges.rows import ChainedRows
-from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, Images
+from tocsin.indexes.ranges.rows import NO_CHAINS, NO_ORDERS, ChainedRows, OrderedRows
+from tocsin.indexes.ranges.step_kernels import DONE, N_OUT, Chains, Images
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled
 
@@ -36,7 +37,11 @@ class RangeDistinct:
         # The tree is there from the first box on: with few boxes it is a list of them.
         trees = trees._replace(many=1)
         self._bounds = Bounds(self._width, capacity, region=self._layout.region, trees=trees)
-        self._rows = ChainedRows(self._width + 2, capacity)
+        # One dimension has an order, in which rows of equal code are found beside each other.
+        self._is_ordered = self._width == 1
+        self._rows: ChainedRows | OrderedRows = (OrderedRows if self._is_ordered else ChainedRows)(
+            self._width + 2, capacity
+        )
         self._buffer = Buffer(capacity)
         self._search = _empty_search(capacity, capacity, capacity, capacity)
 
@@ -50,7 +55,8 @@ class RangeDistinct:
 
     @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Cost of a step: for each value in it, a walk along its rows, the nodes of the tree that the step's
+        """Cost of a step: for each row in it, a search for its neighbours of the same value (in more than one
+        dimension for each value a walk along all rows that have it), the nodes of the tree that the step's
         rows cut and no other row blocks, and what there is to tell."""
         images = build_images(
             delta,
@@ -70,7 +76,7 @@ class RangeDistinct:
                 self._bounds.tree,
                 self._bounds.top,
                 rows.columns,
-                rows.chains,
+                *self._linked(),
                 images,
                 self._search,
                 self._buffer.columns,
@@ -88,11 +94,12 @@ class RangeDistinct:
 
     @np.errstate(over="ignore", invalid="ignore")
     def result(self, slots: Ints) -> ChangeSet:
-        """Cost: for each subscription and code, a walk along the chain until a row inside is found."""
+        """Cost: for each subscription and code, a search for a row inside; in more than one dimension a walk
+        along its rows until one is inside."""
         boxes = slots.astype(np.int64)
         return run_reporting(
             lambda out, cursor: list_distinct(
-                self._bounds.boxes, self._rows.columns, self._rows.chains, boxes, out, cursor
+                self._bounds.boxes, self._rows.columns, *self._linked(), boxes, out, cursor
             ),
             new_cursor(),
             self._capacity,
@@ -112,27 +119,32 @@ class RangeDistinct:
         self._rows.relink(code, int(code.max(initial=-1)) + 1)
 
     def check_invariants(self) -> None:
-        """Also: each chain holds the rows of one code."""
+        """Also: each chain, or tree, holds the rows of one code."""
         self._bounds.check_invariants()
         self._rows.check_invariants()
-        head, after, _ = self._rows.chains
-        for code, row in enumerate(head.tolist()):
-            while row >= 0:
+        for code in range(self._rows.n_buckets):
+            for row in self._rows.rows_of(code):
                 assert self._rows.columns.value[row, self._width] == code
-                row = int(after[row])
 
     def explain(self) -> str:
+        others = "its neighbours" if self._is_ordered else "the other rows"
         return (
             f"range distinct, {self._layout}: a value goes down a tree over boxes, "
-            "together with the other rows that have it"
+            f"together with {others} that have it"
         )
+
+    def _linked(self) -> tuple[Chains, Orders, bool]:
+        """Rows of equal code as kernels take them: in one way, and nothing in the other."""
+        if isinstance(self._rows, OrderedRows):
+            return NO_CHAINS, self._rows.orders, True
+        return self._rows.chains, NO_ORDERS, False
 
 
 def _search_for(search: Search, images: Images, rows: int, stack: int) -> Search:
     """Scratch for these images, so many rows, and a tree with such a stack: the same if it will do."""
     return search._replace(
         images=grown(search.images, largest_step(images)),
-        blockers=grown(search.blockers, rows),
+        blockers=grown(search.blockers, max(rows, 2 * largest_step(images))),
         stack=grown(search.stack, 2 * stack),
     )
 

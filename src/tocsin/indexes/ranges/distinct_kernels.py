@@ -1,8 +1,9 @@
 """Kernels of DISTINCT. After the dimensions a row has its code, then its value; codes are chain numbers.
 
 A value comes to a box, or leaves it, if an image of the step is inside and no row that the step leaves alone
-has the same value inside: such a row is a *blocker*. In one dimension the boxes without a blocker are those
-within the value's maximum affected range. In any dimension, images and blockers go down the tree over boxes
+has the same value inside: such a row is a *blocker*. In one dimension a box that holds an image and a blocker
+holds the last blocker before the image, or the first one after it: no others are asked. (The boxes without
+one are those within the value's maximum affected range.) Images and blockers go down the tree over boxes
 together: below a node whose boxes all hold a blocker nothing happens; where no blocker is left and all images
 are in all boxes, the same happens to all of them.
 """
@@ -25,6 +26,13 @@ from tocsin.indexes.ranges.boxtree_kernels import (
     find_places,
     mark_boxes,
     sort_values,
+)
+from tocsin.indexes.ranges.orders_kernels import (
+    Orders,
+    close_orders,
+    first_row,
+    last_row,
+    open_orders,
 )
 from tocsin.indexes.ranges.region_kernels import APART, WITHIN
 from tocsin.indexes.ranges.step_kernels import (
@@ -222,8 +230,48 @@ def log_code(
     return n_log
 
 
+@lean_kernel
+def list_neighbours(
+    orders: Orders, rows: RowColumns, images: Images, n_images: int, search: Search, code: int
+) -> int:
+    """List the blockers next to images of a code, most of them once: how many."""
+    n_blockers = 0
+    for i in range(n_images):
+        x = images.value[search.images[i], 0]
+        for side in range(2):
+            row = (
+                last_row(orders, code, rows.value, x) if side == 0 else first_row(orders, code, rows.value, x)
+            )
+            is_new = row >= 0 and (n_blockers == 0 or search.blockers[n_blockers - 1] != row)
+            if is_new:
+                search.blockers[n_blockers] = row
+                n_blockers += 1
+    return n_blockers
+
+
+@lean_kernel
+def list_chain(chains: Chains, search: Search, code: int) -> int:
+    """List all blockers of a code: how many."""
+    n_blockers = 0
+    row = np.int64(chains.head[code])
+    while row >= 0:
+        search.blockers[n_blockers] = row
+        n_blockers += 1
+        row = np.int64(chains.after[row])
+    return n_blockers
+
+
 @kernel
-def log_step(tree: Tree, rows: RowColumns, chains: Chains, images: Images, step: int, search: Search) -> int:
+def log_step(
+    tree: Tree,
+    rows: RowColumns,
+    chains: Chains,
+    orders: Orders,
+    is_ordered: bool,
+    images: Images,
+    step: int,
+    search: Search,
+) -> int:
     """Log what happens in a step, code by code. Answers how many entries there are, -1 if there is no room.
 
     Images are sorted by code, so that old and new ones of one code are met together.
@@ -247,12 +295,10 @@ def log_step(tree: Tree, rows: RowColumns, chains: Chains, images: Images, step:
             search.images[n_images] = new
             new += 1
             n_images += 1
-        n_blockers = 0
-        row = np.int64(chains.head[code])
-        while row >= 0:
-            search.blockers[n_blockers] = row
-            n_blockers += 1
-            row = np.int64(chains.after[row])
+        if is_ordered:
+            n_blockers = list_neighbours(orders, rows, images, n_images, search, code)
+        else:
+            n_blockers = list_chain(chains, search, code)
         n_log = log_code(tree, rows, images, middle, n_images, n_blockers, search, code, n_log)
     return n_log
 
@@ -277,6 +323,8 @@ def report_distinct(
     n_boxes: int,
     rows: RowColumns,
     chains: Chains,
+    orders: Orders,
+    is_ordered: bool,
     images: Images,
     search: Search,
     out: ChangeSet,
@@ -284,16 +332,20 @@ def report_distinct(
 ) -> int:
     """Apply the steps from the cursor on, and write what each changes.
 
+    Rows of equal code are in `orders`, if `is_ordered`, or in `chains`.
     FULL: call again with more room for changes; LOG_FULL: with more for the log.
     """
     n_dimensions = tree.lo.shape[0]
     while cursor[STEP] < len(images.middle):
         step = cursor[STEP]
         if cursor[IS_OPEN] == 0:
-            open_chains(chains, rows, images, step)
+            if is_ordered:
+                open_orders(orders, rows, images, step)
+            else:
+                open_chains(chains, rows, images, step)
             cursor[IS_OPEN] = OPENED
         if cursor[IS_OPEN] == OPENED:
-            n_log = log_step(tree, rows, chains, images, step, search)
+            n_log = log_step(tree, rows, chains, orders, is_ordered, images, step, search)
             if n_log < 0:
                 return LOG_FULL
             sort_values(search.log, n_log, KEY_SHIFT, 2 * n_boxes, search.spare, tree.begin)
@@ -312,23 +364,43 @@ def report_distinct(
                 score = float(images.value[find_image(images, step, code), n_dimensions + 1])
             n_out = write_change(out, n_out, step, key >> 1, code, score)
         cursor[N_OUT] = n_out
-        close_chains(chains, rows, images, step)
+        if is_ordered:
+            close_orders(orders, rows, images, step)
+        else:
+            close_chains(chains, rows, images, step)
         cursor[IS_OPEN] = 0
         cursor[STEP] += 1
     return DONE
 
 
+@inlined
+def find_in_order(boxes: Boxes, box: int, rows: RowColumns, orders: Orders, code: int) -> int:
+    """A row of the code that is in the box, of one dimension; -1 if there is none."""
+    row = first_row(orders, code, rows.value, boxes.lo[0, box])
+    return row if row >= 0 and rows.value[row, 0] <= boxes.hi[0, box] else -1
+
+
 @lean_kernel
 def list_distinct(
-    boxes: Boxes, rows: RowColumns, chains: Chains, slots: Longs, out: ChangeSet, cursor: Longs
+    boxes: Boxes,
+    rows: RowColumns,
+    chains: Chains,
+    orders: Orders,
+    is_ordered: bool,
+    slots: Longs,
+    out: ChangeSet,
+    cursor: Longs,
 ) -> int:
     """Write the codes in the boxes of `slots`, from the cursor on."""
     n_dimensions = boxes.lo.shape[0]
     while cursor[AT] < len(slots):
         box = slots[cursor[AT]]
         n_out = cursor[N_OUT]
-        for code in range(len(chains.head)):
-            row = find_in_chain(boxes, box, rows, chains, code)
+        for code in range(len(orders.top) if is_ordered else len(chains.head)):
+            if is_ordered:
+                row = find_in_order(boxes, box, rows, orders, code)
+            else:
+                row = find_in_chain(boxes, box, rows, chains, code)
             if row >= 0:
                 if n_out == len(out.step):
                     return FULL

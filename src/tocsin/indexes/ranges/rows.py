@@ -1,4 +1,4 @@
-"""The rows of a source by slot: copied columns, and for some indexes chains."""
+"""The rows of a source by slot: copied columns, and for some indexes chains or trees of rows alike."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Arrays, Longs
 from tocsin.indexes.ranges.images_kernels import store_images
+from tocsin.indexes.ranges.orders_kernels import Orders, put_rows, rank_of
 from tocsin.indexes.ranges.step_kernels import Chains, Images, RowColumns, link_rows
 from tocsin.indexes.shared.columns import grown
 from tocsin.indexes.shared.direct import compiled
@@ -74,17 +75,80 @@ class ChainedRows(Rows):
         self.chains = _empty_chains(buckets, len(self.columns.born))
         link_rows(self.chains, self.live(), row_bucket)
 
+    @property
+    def n_buckets(self) -> int:
+        return len(self.chains.head)
+
+    def rows_of(self, bucket: int) -> list[int]:
+        """The rows of a bucket; asserts that they are linked both ways."""
+        found: list[int] = []
+        row = int(self.chains.head[bucket])
+        while row >= 0:
+            assert self.chains.before[row] == (found[-1] if found else -1)
+            found.append(row)
+            row = int(self.chains.after[row])
+        return found
+
     def check_invariants(self) -> None:
         super().check_invariants()
-        head, after, before = self.chains
-        linked = []
-        for first in head.tolist():
-            previous, row = -1, first
-            while row >= 0:
-                assert before[row] == previous
-                linked.append(row)
-                previous, row = row, int(after[row])
+        linked = [row for bucket in range(self.n_buckets) for row in self.rows_of(bucket)]
         assert sorted(linked) == self.live().tolist()
+
+
+class OrderedRows(Rows):
+    """Rows, and those of one code, which is its bucket, in the order of their first column."""
+
+    def __init__(self, width: int, capacity: int) -> None:
+        super().__init__(width, capacity)
+        self.orders = _empty_orders(0, capacity)
+
+    @property
+    def n_buckets(self) -> int:
+        return len(self.orders.top)
+
+    def reserve(self, images: Images) -> None:
+        super().reserve(images)
+        top, before, after = self.orders
+        self.orders = Orders(top, grown(before, self.top, -1), grown(after, self.top, -1))
+
+    def reserve_buckets(self, buckets: int) -> None:
+        """Make room for at least so many codes."""
+        self.orders = self.orders._replace(top=grown(self.orders.top, buckets, -1))
+
+    def relink(self, row_bucket: Longs, buckets: int) -> None:
+        """Build the trees anew: `row_bucket` tells the code of each of the `live()` rows."""
+        self.orders = _empty_orders(buckets, len(self.columns.born))
+        put_rows(self.orders, row_bucket, self.columns.value, self.live())
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        linked = [row for code in range(self.n_buckets) for row in self.rows_of(code)]
+        assert sorted(linked) == self.live().tolist()
+
+    def rows_of(self, code: int) -> list[int]:
+        """The rows of a code, in order; asserts that they are, and that each ranks above those below it."""
+        top, before, after = self.orders
+        found: list[int] = []
+        waiting: list[int] = []
+        at = int(top[code])
+        while waiting or at >= 0:
+            if at >= 0:
+                waiting.append(at)
+                at = int(before[at])
+                continue
+            row = waiting.pop()
+            below = [int(side[row]) for side in (before, after) if side[row] >= 0]
+            assert all(rank_of(row) > rank_of(other) for other in below)
+            found.append(row)
+            at = int(after[row])
+        x = self.columns.value[found, 0].tolist()
+        assert sorted(zip(x, found, strict=True)) == list(zip(x, found, strict=True))
+        return found
+
+
+def _empty_orders(codes: int, capacity: int) -> Orders:
+    none = np.full(capacity, -1, np.int32)
+    return Orders(np.full(codes, -1, np.int32), none, none.copy())
 
 
 def _empty_chains(buckets: int, capacity: int) -> Chains:
@@ -93,3 +157,8 @@ def _empty_chains(buckets: int, capacity: int) -> Chains:
         after=np.full(capacity, -1, np.int32),
         before=np.full(capacity, -1, np.int32),
     )
+
+
+#: Where the other way to link rows is taken.
+NO_CHAINS = _empty_chains(0, 0)
+NO_ORDERS = _empty_orders(0, 0)

@@ -142,11 +142,15 @@ def box_bounds(random: np.random.Generator, settings: Settings) -> dict[str, np.
 
 
 def score_bounds(random: np.random.Generator, settings: Settings) -> dict[str, np.ndarray]:
-    """Scores `x + :a * y` that HITS subscriptions see exceeded by a row: a corner of the unit square."""
+    """Intervals of scores `x + :a * y`, of which about HITS hold the score of a row of the unit square.
+
+    Without an upper end, few rows would concern many, and most rows nobody.
+    """
     count = settings.subscriptions
     weight = random.uniform(0.5, 1.5, count)
-    least = 1 + weight - np.sqrt(2 * weight * min(HITS / count, 0.1))
-    return {"theta": weight[:, None], "score_lo": least, "score_hi": np.full(count, np.inf)}
+    width = (1 + weight) * min(HITS / count, 1.0)
+    low = random.random(count) * (1 + weight - width)
+    return {"theta": weight[:, None], "score_lo": low, "score_hi": low + width}
 
 
 def one_value(random: np.random.Generator, count: int) -> Floats:

@@ -210,7 +210,7 @@ FAMILIES = (
         Settings(),
         {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
     ),
-    # A million rows at once would take ten minutes.
+    # A million rows at once would take five minutes.
     Family(
         "scores, live",
         partial(TableWorld, _scores, bounds=score_bounds, draw_values=two_values),

@@ -199,7 +199,8 @@ class Members:
                 [
                     *(np.empty((depth, BLOCK)) for _ in range(3)),
                     *(np.empty(BLOCK) for _ in range(2)),
-                    *(np.empty(BLOCK, np.bool_) for _ in range(3)),
+                    *(np.empty(BLOCK, np.bool_) for _ in range(2)),
+                    np.empty(BLOCK, np.uint8),
                     np.empty(room, np.int64),
                 ]
             )

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import Bools, Bytes, Floats, Ints, Longs
 from tocsin.indexes.shared.bounds_kernels import bound_block
-from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.jit import lean_kernel
 from tocsin.indexes.shared.programs_kernels import BLOCK, Program, mark_tile, score_tile
 from tocsin.indexes.shared.scans import ChangeColumns
 
@@ -23,6 +23,11 @@ UPDATE = 1
 ENTER = 2
 DONE = 0
 FULL = 1
+
+#: A row as it was, and as it is; and how many different things a node may hold of it.
+BEFORE = 1
+AFTER = 2
+IMAGES = 4
 
 #: Where to go on after FULL: places in `cursor`.
 STEP = 0
@@ -93,13 +98,13 @@ class Scratch(NamedTuple):
     score_after: Floats
     inside_before: Bools
     inside_after: Bools
-    #: bool (BLOCK,): which of a node's children may hold the row
-    is_open: Bools
-    #: int64 (2 × (levels + 1) × width,): nodes to look at, and their levels
+    #: uint8 (BLOCK,): what of the row each of a node's children may hold: BEFORE, AFTER, both or nothing
+    holds: Bytes
+    #: int64 (2 × (levels + 1) × width,): nodes to look at; IMAGES times their levels, and what they may hold
     todo: Longs
 
 
-@kernel
+@lean_kernel
 def mark_scores(
     score: Floats,
     n_rows: int,
@@ -125,7 +130,7 @@ def mark_scores(
             out_inside[r * stride + i] &= (lows[i] <= x) & (x <= highs[i])
 
 
-@kernel
+@lean_kernel
 def open_nodes(
     bounding: Program,
     nodes: Nodes,
@@ -134,15 +139,14 @@ def open_nodes(
     columns: Floats,
     entry: int,
     scratch: Scratch,
-    is_more: bool,
+    image: int,
 ) -> None:
-    """Tell which of some nodes may hold a row; `is_more` keeps those open that are.
+    """Add an image of a row to what those of some nodes may hold that may hold it.
 
     `bounding` is the score program with columns and parameters in each other's place: a node is a box of
     parameters.
     """
     n_dimensions = nodes.lo.shape[0]
-    # What the row itself opens is collected beside what was open.
     mine = scratch.inside_before[:count]
     mine[:] = True
     for d in range(n_dimensions):
@@ -161,10 +165,10 @@ def open_nodes(
         for i in range(count):
             mine[i] &= (most[i] >= nodes.score_lo[first + i]) & (least[i] <= nodes.score_hi[first + i])
     for i in range(count):
-        scratch.is_open[i] = mine[i] | (is_more & scratch.is_open[i])
+        scratch.holds[i] |= np.uint8(image if mine[i] else 0)
 
 
-@kernel
+@lean_kernel
 def mark_subscriptions(
     program: Program,
     subscriptions: Subscriptions,
@@ -189,17 +193,17 @@ def mark_subscriptions(
         )
 
 
-@kernel
+@lean_kernel
 def push_open(nodes: Nodes, level: int, first: int, count: int, scratch: Scratch, top: int) -> int:
-    """Put the open ones of some nodes of a level on the stack; its new height."""
+    """Put those of some nodes of a level on the stack that may hold something; its new height."""
     for i in range(count):
         scratch.todo[2 * top] = first + i
-        scratch.todo[2 * top + 1] = level
-        top += int(scratch.is_open[i])
+        scratch.todo[2 * top + 1] = IMAGES * level + scratch.holds[i]
+        top += int(scratch.holds[i] > 0)
     return top
 
 
-@kernel
+@lean_kernel
 def find_changes(
     cursor: Longs,
     program: Program,
@@ -218,8 +222,8 @@ def find_changes(
         cursor[STEP] = step
         for entry in range(max(cursor[ENTRY], entries.bounds[step]), entries.bounds[step + 1]):
             n_out = cursor[N_OUT]
-            was_there = entries.was_there[entry]
-            is_there = entries.is_there[entry]
+            holds = BEFORE if entries.was_there[entry] else 0
+            holds |= AFTER if entries.is_there[entry] else 0
             # The top level is looked at as if it had a parent.
             level = n_levels
             first = nodes.first[n_levels - 1]
@@ -227,22 +231,26 @@ def find_changes(
             top = 0
             while True:
                 if level > 0:
-                    scratch.is_open[:count] = False
-                    if was_there:
-                        open_nodes(bounding, nodes, first, count, entries.before, entry, scratch, False)
-                    if is_there:
-                        open_nodes(bounding, nodes, first, count, entries.after, entry, scratch, was_there)
+                    scratch.holds[:count] = 0
+                    if holds & BEFORE:
+                        open_nodes(bounding, nodes, first, count, entries.before, entry, scratch, BEFORE)
+                    if holds & AFTER:
+                        open_nodes(bounding, nodes, first, count, entries.after, entry, scratch, AFTER)
                     top = push_open(nodes, level - 1, first, count, scratch, top)
                 else:
                     at = first * width
-                    mark_subscriptions(
-                        program, subscriptions, at, width, entries.before, entries.was_there, entry,
-                        scratch.stack, scratch.score_before, scratch.inside_before,
-                    )  # fmt: skip
-                    mark_subscriptions(
-                        program, subscriptions, at, width, entries.after, entries.is_there, entry,
-                        scratch.stack, scratch.score_after, scratch.inside_after,
-                    )  # fmt: skip
+                    scratch.inside_before[:width] = False
+                    scratch.inside_after[:width] = False
+                    if holds & BEFORE:
+                        mark_subscriptions(
+                            program, subscriptions, at, width, entries.before, entries.was_there, entry,
+                            scratch.stack, scratch.score_before, scratch.inside_before,
+                        )  # fmt: skip
+                    if holds & AFTER:
+                        mark_subscriptions(
+                            program, subscriptions, at, width, entries.after, entries.is_there, entry,
+                            scratch.stack, scratch.score_after, scratch.inside_after,
+                        )  # fmt: skip
                     n_out = write_tile(
                         n_out, step, entry, is_scored, subscriptions, at, width, entries, scratch, out
                     )
@@ -253,7 +261,8 @@ def find_changes(
                     break
                 top -= 1
                 node = scratch.todo[2 * top]
-                level = scratch.todo[2 * top + 1]
+                level = scratch.todo[2 * top + 1] // IMAGES
+                holds = scratch.todo[2 * top + 1] % IMAGES
                 first = node
                 if level > 0:
                     below = nodes.first[level - 1]
@@ -264,7 +273,7 @@ def find_changes(
     return DONE
 
 
-@kernel
+@lean_kernel
 def write_tile(
     n_out: int,
     step: int,
@@ -301,7 +310,7 @@ def write_tile(
     return n_out
 
 
-@kernel
+@lean_kernel
 def find_rows(
     program: Program,
     subscriptions: Subscriptions,

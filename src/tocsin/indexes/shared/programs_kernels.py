@@ -196,7 +196,8 @@ def mark_tile(
     """Whether each row of a tile is there, and inside each subscription's box. NaN is inside of nothing."""
     if n_subscriptions == 1:
         inside = out_inside[:n_rows]
-        inside[:] = is_there[row : row + n_rows]
+        for r in range(n_rows):
+            inside[r] = is_there[row + r]
         for d in range(lo.shape[0]):
             x = columns[d, row : row + n_rows]
             low = lo[d, subscription]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tocsin.errors import DeclarationError
 
-_DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 _SIMPLE: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -18,7 +18,25 @@ _SIMPLE: dict[str, pa.DataType] = {
     "bigint": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
+    "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+#: Other usual names of the same types.
+_ALIASES = {
+    "text": "string",
+    "varchar": "string",
+    "str": "string",
+    "bool": "boolean",
+    "integer": "int",
+    "int32": "int",
+    "long": "bigint",
+    "int64": "bigint",
+    "real": "float",
+    "float32": "float",
+    "double precision": "double",
+    "float64": "double",
+    "datetime": "timestamp",
 }
 
 ACCEPTED = ", ".join([*_SIMPLE, "decimal(precision, scale)"])
@@ -35,6 +53,7 @@ class ColumnType:
     def parse(cls, text: str, *, column: str) -> ColumnType:
         """Read a type name such as `bigint` or `decimal(12, 2)`."""
         name = text.strip().lower()
+        name = _ALIASES.get(name, name)
         if name in _SIMPLE:
             return cls(name, _SIMPLE[name])
         match = _DECIMAL.fullmatch(name)
@@ -57,6 +76,10 @@ class ColumnType:
         return self.name == "timestamp"
 
     @property
+    def is_date(self) -> bool:
+        return self.name == "date"
+
+    @property
     def is_decimal(self) -> bool:
         return self.name.startswith("decimal")
 
@@ -66,5 +89,5 @@ class ColumnType:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether conditions and scores may use the column: numbers, and times as UTC microseconds."""
+        """Whether conditions and scores may use the column: numbers, dates as days, times as microseconds."""
         return not (self.is_string or self.is_boolean)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tocsin.engine.casting import without_nan
 from tocsin.types import ColumnType
 
 #: What Arrow reads as the declared type just as a cast would: it takes more, such as booleans for numbers.
@@ -17,9 +20,11 @@ _TAKEN: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "int": (int,),
     "bigint": (int,),
-    "float": (float,),
+    "float": (float, int),
     "double": (float, int),
+    "decimal": (Decimal,),
     "timestamp": (datetime,),
+    "date": (date,),
 }
 
 
@@ -43,7 +48,15 @@ def table_of_dicts(rows: Sequence[Any], columns: Mapping[str, ColumnType]) -> pa
         structs = pa.array(rows, layout.row)
     except (pa.ArrowException, OverflowError, UnicodeError):
         return None
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
+    table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
+    for place, kind in enumerate(table.schema.types):
+        if pa.types.is_floating(kind):
+            column = table.column(place).chunk(0)
+            if pa.types.is_float32(kind) and pc.any(pc.is_inf(column)).as_py():
+                # Perhaps of a finite double that is too large.
+                return None
+            table = table.set_column(place, table.schema.field(place), without_nan(column))
+    return table
 
 
 @cache
@@ -51,5 +64,8 @@ def _layout(fields: tuple[tuple[str, str], ...]) -> _Layout:
     kinds = {name: ColumnType.parse(kind, column=name) for name, kind in fields}
     return _Layout(
         pa.struct([(name, kind.arrow) for name, kind in kinds.items()]),
-        {name: frozenset((*_TAKEN.get(kind.name, ()), type(None))) for name, kind in kinds.items()},
+        {
+            name: frozenset((*_TAKEN.get(kind.name.partition("(")[0], ()), type(None)))
+            for name, kind in kinds.items()
+        },
     )

@@ -18,7 +18,7 @@ from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.durations import microseconds
 from tocsin.engine.forms import form_of
 from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
-from tocsin.engine.intake import as_columns, cast_column, read_batch, refuse_nulls
+from tocsin.engine.intake import as_columns, read_batch, refuse_nulls
 from tocsin.engine.messenger import Messenger, Survey
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
@@ -192,11 +192,8 @@ class Engine:
         assert source.schema.columns is not None
         assert source.schema.key is not None
         key = source.schema.key
-        column = as_columns({key: keys}, source=name)[key]
-        given = cast_column(column, source.schema.columns[key], column=key, source=name)
-        refuse_nulls(given, name=key, source=name, role="key")
-        batch = read_batch({key: given}, source.schema.columns, source=name, key=key, extra=None)
-        delta = source.apply(batch.rows, np.ones(len(given), np.bool_), each=each)
+        batch = read_batch({key: keys}, source.schema.columns, source=name, key=key, extra=None)
+        delta = source.apply(batch.rows, np.ones(batch.rows.num_rows, np.bool_), each=each)
         return self._tell_rows(source, delta, rows)
 
     def create_space(self, sql: str, /, **params: Any) -> str:

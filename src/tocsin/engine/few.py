@@ -58,7 +58,7 @@ class FewReader:
             except ValueError:
                 return None
             key = values[self._key_at]
-            if key is None or key != key:
+            if key is None:
                 return None
             taken.append(values)
         return FewRows(self._schema, taken)
@@ -91,9 +91,10 @@ def _take_bigint(value: Any) -> int:
     return value
 
 
-def _take_double(value: Any) -> float:
+def _take_double(value: Any) -> float | None:
     if type(value) is float:
-        return value
+        # NaN is NULL.
+        return None if value != value else value
     if type(value) is not int or not -(2**53) <= value <= 2**53:
         raise ValueError
     return float(value)

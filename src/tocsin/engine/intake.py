@@ -1,18 +1,26 @@
-"""Rows as they come, read as their source declares them. A bad batch raises, and nothing has changed."""
+"""The one boundary where rows and parameters come in: any container, read as declared, and copied.
+
+Whether a row is valid depends on the declaration and on its own values alone. A bad batch raises, and nothing
+has changed.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.arrow import one_array
+from tocsin.decimals import printed
+from tocsin.engine.casting import FAILURES, cast, plain, without_nan
 from tocsin.engine.dicts import table_of_dicts
+from tocsin.engine.values import Moment, Unfit, convert, is_nothing, plain_value
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Bools
 from tocsin.types import ColumnType
@@ -20,7 +28,20 @@ from tocsin.types import ColumnType
 OP = "_op"
 WEIGHTS = "_weights"
 
-_ZONE = r"(Z|z|[+-]\d\d(:?\d\d)?)$"
+#: A column as it was given: of Arrow's types, or Python's values.
+Given: TypeAlias = "pa.Array[Any] | list[Any]"
+
+#: What Arrow reads as the declared type just as `convert` does, if all values of a column are of these.
+_READ_WHOLE: dict[str, frozenset[type]] = {
+    "string": frozenset([str, type(None)]),
+    "boolean": frozenset([bool, type(None)]),
+    "int": frozenset([int, type(None)]),
+    "bigint": frozenset([int, type(None)]),
+    "double": frozenset([float, int, type(None)]),
+    "decimal": frozenset([Decimal, type(None)]),
+    "timestamp": frozenset([datetime, type(None)]),
+    "date": frozenset([date, type(None)]),
+}
 
 
 class Batch(NamedTuple):
@@ -37,14 +58,14 @@ class Batch(NamedTuple):
 def read_batch(
     rows: Any, columns: Mapping[str, ColumnType], *, source: str, key: str | None, extra: str | None
 ) -> Batch:
-    """Read rows of any accepted form as `columns`; `extra` is the special column allowed, if any."""
-    if isinstance(rows, pa.Table) and rows.schema.equals(arrow_schema(columns)):
-        return _as_declared(rows, key, source)
-    if isinstance(rows, list):
-        table = table_of_dicts(rows, columns)
-        if table is not None:
-            return _as_declared(table, key, source)
-    given = as_columns(rows, source=source)
+    """Read rows of any accepted form as `columns`; `extra` is the special column allowed, if any.
+
+    What comes back shares nothing with what the caller holds. Cost: linear.
+    """
+    table = table_of_dicts(rows, columns) if isinstance(rows, list) else None
+    if table is not None:
+        return _batch(table, key, source)
+    given = _given_columns(rows, source)
     special = given.pop(extra, None) if extra else None
     for name in given:
         if name not in columns:
@@ -54,15 +75,20 @@ def read_batch(
     arrays = []
     for name, kind in columns.items():
         if name in given:
-            arrays.append(cast_column(given[name], kind, column=name, source=source))
+            arrays.append(owned(cast_column(given[name], kind, column=name, source=source)))
         else:
             arrays.append(pa.nulls(count, kind.arrow))
-    table = pa.table(arrays, schema=arrow_schema(columns))
-    if key is not None:
-        refuse_nulls(table.column(key), name=key, source=source, role="key")
-    deletes = _deletes(special, count, source) if extra == OP else np.zeros(count, np.bool_)
-    weights = special.to_pylist() if extra == WEIGHTS and special is not None else None
-    return Batch(table, deletes, weights)
+    batch = _batch(pa.table(arrays, schema=arrow_schema(columns)), key, source)
+    if special is None:
+        return batch
+    if extra == OP:
+        return batch._replace(deletes=_deletes(special, source))
+    return batch._replace(weights=special if isinstance(special, list) else special.to_pylist())
+
+
+def owned(array: pa.Array) -> pa.Array:
+    """A copy that pins nothing but its own values. Cost: linear."""
+    return pa.concat_arrays([array])
 
 
 def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
@@ -75,40 +101,84 @@ def _schema(fields: tuple[tuple[str, str], ...]) -> pa.Schema:
     return pa.schema([(name, ColumnType.parse(kind, column=name).arrow) for name, kind in fields])
 
 
-def _as_declared(rows: pa.Table, key: str | None, source: str) -> Batch:
-    """A table of just the declared columns, which needs no casting."""
+def _batch(rows: pa.Table, key: str | None, source: str) -> Batch:
+    """A batch of upserts without weights."""
     if key is not None:
         refuse_nulls(rows.column(key), name=key, source=source, role="key")
     return Batch(rows, np.zeros(rows.num_rows, np.bool_), None)
 
 
 def as_columns(rows: Any, *, source: str) -> dict[str, pa.Array]:
-    """Any accepted form of rows as named Arrow arrays of one length."""
-    if isinstance(rows, Mapping):
-        return {str(name): _array(values, str(name), source) for name, values in rows.items()}
-    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
-        return _columns_of_dicts(rows, source)
-    if isinstance(rows, (pa.Table, pa.RecordBatch)) or hasattr(rows, "__arrow_c_stream__"):
-        table = rows if isinstance(rows, pa.Table) else pa.table(rows)
-        names = [name for name in table.column_names if name != "__index_level_0__"]
-        if len(set(names)) < len(names):
-            raise RowError(f"{source!r}: a column name comes twice in {names}")
-        return {name: _plain(table.column(name)) for name in names}
-    raise RowError(
-        f"{source!r}: rows are an Arrow table, a pandas frame or a list of dicts, not {type(rows).__name__}"
-    )
+    """Any accepted form of rows as named Arrow arrays of one length, of the types that the values have."""
+    given = _given_columns(rows, source)
+    return {name: _inferred(values, name, source) for name, values in given.items()}
 
 
-def cast_column(array: pa.Array, kind: ColumnType, *, column: str, source: str) -> pa.Array:
-    """`array` as the declared type, or RowError naming the first row that does not fit."""
+def cast_column(given: Given, kind: ColumnType, *, column: str, source: str) -> pa.Array:
+    """A column as the declared type, or RowError naming the first row that does not fit. Cost: linear."""
+    if isinstance(given, list):
+        return _cast_values(given, kind, column, source)
+    array = plain(given)
     try:
-        return _cast(array, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as failure:
-        row = _first_failure(array, lambda part: _cast(part, kind))
-        value = array[row].as_py()
-        raise RowError(
-            f"{source!r}, column {column!r}, row {row}: {value!r} is not a {kind.name}"
-        ) from failure
+        return cast(array, kind)
+    except FAILURES:
+        row = _first_failure(array, lambda part: cast(part, kind))
+        raise _unfit(array[row], kind, column, source, row) from None
+
+
+def fitting(given: Given, kind: ColumnType) -> tuple[pa.Array, dict[int, str]]:
+    """A column as the declared type, null where a value does not fit; and why, by place. Cost: linear."""
+    try:
+        return cast_column(given, kind, column="", source=""), {}
+    except RowError:
+        values = given if isinstance(given, list) else [*plain(given)]
+    found, bad = [], {}
+    for place, value in enumerate(values):
+        try:
+            found.append(convert(value, kind))
+        except Unfit as failure:
+            found.append(None)
+            bad[place] = _why(value, kind, failure)
+    return pa.array(found, kind.arrow), bad
+
+
+def _cast_values(values: list[Any], kind: ColumnType, column: str, source: str) -> pa.Array:
+    """Values of Python's as the declared type."""
+    if _READ_WHOLE.get(kind.name.partition("(")[0], frozenset()).issuperset(map(type, values)):
+        try:
+            return without_nan(pa.array(values, kind.arrow))
+        except (pa.ArrowException, OverflowError, UnicodeError):
+            pass
+    found = []
+    for row, value in enumerate(values):
+        try:
+            found.append(convert(value, kind))
+        except Unfit:
+            raise _unfit(value, kind, column, source, row) from None
+    return pa.array(found, kind.arrow)
+
+
+def _unfit(value: Any, kind: ColumnType, column: str, source: str, row: int) -> RowError:
+    """What to say of a value that does not fit."""
+    try:
+        convert(value, kind)
+    except Unfit as failure:
+        return RowError(f"{source!r}, column {column!r}, row {row}: {_why(value, kind, failure)}")
+    return RowError(f"{source!r}, column {column!r}, row {row}: {_shown(value)} is not a {kind.name}")
+
+
+def _why(value: Any, kind: ColumnType, failure: Unfit) -> str:
+    return f"{_shown(value)} is not a {kind.name}" + (f": {failure}" if str(failure) else "")
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: short, and as Python would write it."""
+    try:
+        text = repr(value.as_py()) if isinstance(value, pa.Scalar) else repr(value)
+    except (ValueError, OverflowError):
+        # Not every time of Arrow's is one of Python's.
+        text = str(value.cast(pa.int64(), safe=False))
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def refuse_nulls(column: pa.Array | pa.ChunkedArray, *, name: str, source: str, role: str) -> None:
@@ -121,98 +191,134 @@ def refuse_nulls(column: pa.Array | pa.ChunkedArray, *, name: str, source: str, 
         raise RowError(f"{source!r}, row {row}: the {role} {name!r} is null")
 
 
-def _cast(array: pa.Array, kind: ColumnType) -> pa.Array:
-    have = array.type
-    if have.equals(kind.arrow):
-        return array
-    if array.null_count == len(array):
-        return pa.nulls(len(array), kind.arrow)
-    is_number = pa.types.is_integer(have) or pa.types.is_floating(have) or pa.types.is_decimal(have)
-    if kind.is_timestamp:
-        return _cast_time(array)
-    if is_number and kind.is_numeric:
-        if (
-            pa.types.is_floating(have)
-            and not kind.arrow.equals(pa.float32())
-            and not kind.arrow.equals(pa.float64())
-        ):
-            array = pc.if_else(pc.is_nan(array), None, array)
-        return array.cast(kind.arrow, safe=not kind.arrow.equals(pa.float32()))
-    raise TypeError(f"{have} is not {kind.name}")
+def _given_columns(rows: Any, source: str) -> dict[str, Given]:
+    """Any accepted form of rows as named columns, not looked into."""
+    if isinstance(rows, Mapping):
+        return {str(name): _given(values, str(name), source) for name, values in rows.items()}
+    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        return _columns_of_dicts(rows, source)
+    if _is_pandas(rows, "DataFrame"):
+        # Column by column: Arrow refuses a whole frame for one column of mixed values.
+        names = [str(name) for name in rows.columns]
+        _refuse_twice(names, source)
+        return {name: _given(rows.iloc[:, place], name, source) for place, name in enumerate(names)}
+    if isinstance(rows, (pa.Table, pa.RecordBatch)) or hasattr(rows, "__arrow_c_stream__"):
+        try:
+            table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+        except FAILURES as failure:
+            raise RowError(f"{source!r}: the rows are no Arrow table: {failure}") from None
+        _refuse_twice(table.column_names, source)
+        return {name: table.column(name) for name in table.column_names if name != "__index_level_0__"}
+    raise RowError(
+        f"{source!r}: rows are an Arrow table, a pandas or Polars frame, a dict of columns or a list of "
+        f"dicts, not {type(rows).__name__}"
+    )
 
 
-def _cast_time(array: pa.Array) -> pa.Array:
-    have, want = array.type, pa.timestamp("us", tz="UTC")
-    if pa.types.is_timestamp(have):
-        if have.unit == "ns":
-            array = pc.floor_temporal(array, unit="microsecond")
-        zoned = array if have.tz else pc.assume_timezone(array, "UTC")
-        return zoned.cast(want)
-    if pa.types.is_date(have):
-        return pc.assume_timezone(array.cast(pa.timestamp("us")), "UTC")
-    if pa.types.is_string(have):
-        zoned = pc.match_substring_regex(array, _ZONE)
-        with_zone = pc.if_else(zoned, array, pc.binary_join_element_wise(array, "Z", ""))
-        return with_zone.cast(pa.timestamp("ns", tz="UTC")).cast(want, safe=False)
-    raise TypeError(f"{have} is not a time")
+def _refuse_twice(names: list[str], source: str) -> None:
+    if len(set(names)) < len(names):
+        raise RowError(f"{source!r}: a column name comes twice in {names}")
 
 
-def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    array = one_array(column)
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = array.dictionary_decode()
-        kind = array.type
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        array = array.cast(pa.string())
-    return array
+def _is_pandas(values: Any, name: str) -> bool:
+    """Whether this is a frame or a series of pandas', which need not be installed."""
+    kind = type(values)
+    return kind.__module__.partition(".")[0] == "pandas" and any(
+        base.__name__ == name for base in kind.__mro__
+    )
 
 
-def _array(values: Any, name: str, source: str) -> pa.Array:
+def _given(values: Any, name: str, source: str) -> Given:
+    """One column as Arrow's types if it has types of its own, else as a list."""
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return _plain(values)
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return values
+    is_frame = _is_pandas(values, "DataFrame") or isinstance(values, (pa.Table, Mapping))
+    if isinstance(values, (str, bytes)) or is_frame or not isinstance(values, Iterable):
         raise RowError(f"{source!r}, column {name!r}: a list or an array of values is needed, not {values!r}")
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise RowError(f"{source!r}, column {name!r}: an array of one dimension is needed, not {values.ndim}")
+    is_series = _is_pandas(values, "Series") or _is_pandas(values, "Index")
+    if not isinstance(values, np.ndarray) and not is_series and not hasattr(values, "__arrow_c_stream__"):
+        return list(values)
+    if getattr(values, "dtype", None) != np.dtype(object):
+        try:
+            return plain(
+                pa.array(values) if isinstance(values, np.ndarray) or is_series else pa.chunked_array(values)
+            )
+        except FAILURES:
+            pass
+    return list(values) if not isinstance(values, np.ndarray) else [*values]
+
+
+def _inferred(values: Given, name: str, source: str) -> pa.Array:
+    """A column as the types that its values have: numbers of several kinds, or times and texts, mix."""
+    if not isinstance(values, list):
+        try:
+            return plain(values)
+        except FAILURES as failure:
+            raise RowError(f"{source!r}, column {name!r}: {failure}") from None
     try:
-        return _plain(pa.array(values))
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowTypeError,
-        pa.ArrowNotImplementedError,
-        OverflowError,
-        TypeError,
-        UnicodeError,
-    ) as failure:
-        listed = list(values)
-        row = _first_failure(listed, pa.array)
+        return plain(pa.array(values))
+    except FAILURES:
+        pass
+    mixed = [plain_value(value) for value in values]
+    mixed = [None if is_nothing(value) else value for value in mixed]
+    try:
+        return plain(pa.array(_alike(mixed)))
+    except FAILURES as failure:
+        row = _first_failure(mixed, lambda part: pa.array(_alike(part)))
+        value = values[row]
         if isinstance(failure, UnicodeError):
             why = "is not valid text"
-        elif isinstance(listed[row], int) and not -(2**63) <= listed[row] < 2**63:
-            why = "does not fit 64 bits"
+        elif isinstance(value, int) and not -(10**76) < value < 10**76:
+            why = "has too many digits"
         else:
             why = "does not go with the values before it"
-        raise RowError(f"{source!r}, column {name!r}, row {row}: {listed[row]!r} {why}") from failure
+        raise RowError(f"{source!r}, column {name!r}, row {row}: {_shown(value)} {why}") from None
 
 
-def _columns_of_dicts(rows: Sequence[Any], source: str) -> dict[str, pa.Array]:
+def _alike(values: list[Any]) -> list[Any]:
+    """Values that Arrow would not put into one column as values that it does."""
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in there):
+        # Infinities have no decimal.
+        if any(isinstance(value, float) and np.isinf(value) for value in there):
+            return [None if value is None else float(value) for value in values]
+        return [
+            printed(value) if isinstance(value, float) else None if value is None else Decimal(value)
+            for value in values
+        ]
+    if all(isinstance(value, (str, datetime, date, Moment)) for value in there) and not all(
+        isinstance(value, str) for value in there
+    ):
+        kind = ColumnType.parse("timestamp", column="")
+        return [None if value is None else np.datetime64(convert_time(value, kind), "us") for value in values]
+    return values
+
+
+def convert_time(value: Any, kind: ColumnType) -> int:
+    """A time as microseconds."""
+    return value.microseconds if isinstance(value, Moment) else int(convert(value, kind))
+
+
+def _columns_of_dicts(rows: Sequence[Any], source: str) -> dict[str, Given]:
     names: dict[str, None] = {}
     for position, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise RowError(f"{source!r}, row {position}: a row is a dict, not {type(row).__name__}")
         names.update(dict.fromkeys(row))
-    return {str(name): _array([row.get(name) for row in rows], str(name), source) for name in names}
+    return {str(name): [row.get(name) for row in rows] for name in names}
 
 
-def _count(given: Mapping[str, pa.Array], special: pa.Array | None) -> int:
+def _count(given: Mapping[str, Given], special: Given | None) -> int:
     lengths = {len(array) for array in given.values()} | ({len(special)} if special is not None else set())
     if len(lengths) > 1:
         raise RowError(f"the columns of a batch have different lengths: {sorted(lengths)}")
     return lengths.pop() if lengths else 0
 
 
-def _deletes(ops: pa.Array | None, count: int, source: str) -> Bools:
-    if ops is None:
-        return np.zeros(count, np.bool_)
+def _deletes(given: Given, source: str) -> Bools:
+    ops = cast_column(given, ColumnType.parse("string", column=OP), column=OP, source=source)
     for op in ops.unique().to_pylist():
         if op not in (None, "upsert", "delete"):
             row = pc.index(ops, op).as_py()
@@ -227,7 +333,7 @@ def _first_failure(values: Any, convert: Callable[[Any], Any]) -> int:
         middle = (low + high) // 2
         try:
             convert(values[:middle])
-        except (pa.ArrowException, OverflowError, TypeError, UnicodeError):
+        except FAILURES:
             high = middle
         else:
             low = middle

@@ -1,0 +1,32 @@
+"""Times as UTC microseconds and dates as days, from what users write. A finer time is rounded down."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+DAY = 86_400_000_000
+
+#: The first and the last time there is, of the years 1 to 9999.
+EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def microseconds(time: str | datetime) -> int:
+    """An ISO-8601 text or a datetime, UTC where it names no zone. Raises ValueError."""
+    # A text's digits beyond microseconds are dropped, which rounds down before 1970 too.
+    moment = datetime.fromisoformat(time.strip()) if isinstance(time, str) else time
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    count = (moment - _EPOCH) // _MICROSECOND
+    if not EARLIEST <= count <= LATEST:
+        raise ValueError("the years are 1 to 9999")
+    return count
+
+
+def days(day: str | date) -> int:
+    """An ISO-8601 date as days since 1970. Raises ValueError."""
+    given = date.fromisoformat(day.strip()) if isinstance(day, str) else day
+    return given.toordinal() - _FIRST_DAY

@@ -44,8 +44,8 @@ def decode(codes: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def doubles(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The double nearest to the whole number of each ordinal; NaN stays. Cost: linear."""
-    is_large = np.abs(codes) > EXACT
+    """The double nearest to the whole number of each ordinal; NaN and infinities stay. Cost: linear."""
+    is_large = (np.abs(codes) > EXACT) & np.isfinite(codes)
     if not is_large.any():
         return codes
     found = codes.copy()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
@@ -24,6 +28,14 @@ def microseconds(time: str | datetime) -> int:
     if not EARLIEST <= count <= LATEST:
         raise ValueError("the years are 1 to 9999")
     return count
+
+
+def microseconds_of(array: Any) -> Any:
+    """An Arrow column of times of any unit as UTC microseconds, int64, rounded down. Raises ArrowInvalid."""
+    kind = array.type
+    if kind.unit == "ns":
+        array = pc.floor_temporal(array, unit="microsecond")
+    return array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
 
 
 def days(day: str | date) -> int:

@@ -185,11 +185,22 @@ def test_a_stream_rows_key_is_its_number_over_the_life_of_the_source(engine: toc
     assert told(engine.publish("trades", [{"price": 1.0}])) == [(3, "match", "3", 1.0, None)]
 
 
-def test_a_stream_rows_key_may_be_a_column(engine: tocsin.Engine) -> None:
+def test_a_stream_rows_key_is_its_number_and_its_name_stands_beside_it(engine: tocsin.Engine) -> None:
     engine.subscribe("SELECT price FROM tickets WHERE price > 0")
-    assert told(engine.publish("tickets", [{"code": "x-1", "price": 1.0}])) == [
-        (0, "match", "x-1", 1.0, None)
-    ]
+    engine.subscribe("SELECT SUM(price) FROM tickets HAVING SUM(price) >= 1")
+    changes = engine.publish("tickets", [{"code": "x-1", "price": 1.0}], rows=True).to_pylist()
+    rows = {change["op"]: (change["key"], change["row"]) for change in changes}
+    assert rows == {"match": ("0", '{"price": 1.0, "_name": "x-1"}'), "mature": ("0", '{"_name": "x-1"}')}
+
+
+def test_a_name_that_comes_again_in_a_window() -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("w", key="name", columns={"name": "string", "v": "double"}, window="2 rows")
+    sid = engine.subscribe("SELECT v FROM w ORDER BY v DESC LIMIT 2")
+    changes = engine.publish("w", [{"name": "AA", "v": v} for v in (1.0, 2.0, 3.0)], each=True)
+    told_of = [(change["op"], change["key"]) for change in changes.to_pylist()]
+    assert told_of == [("enter", "0"), ("enter", "1"), ("leave", "0"), ("enter", "2")]
+    assert engine.result(sid).to_pydict() == {"v": [3.0, 2.0], "_name": ["AA", "AA"]}
 
 
 @pytest.mark.parametrize(

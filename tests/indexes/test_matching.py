@@ -293,7 +293,7 @@ def test_decimals_become_the_nearest_doubles(wholes: list[int | None], scale: in
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"a": [1, 2, 3]}, r"row 1, attribute 'a': a range is \(low, high\)"),
+        ({"a": (1, 2, 3)}, r"row 1, attribute 'a': a range is \(low, high\)"),
         ({"a": (1, None)}, "row 1, attribute 'a': NoneType is not a number"),
         ({"a": (False, True)}, "row 1, attribute 'a': bool is not a number"),
         ({"a": {"b": 1}}, "row 1, attribute 'a': dict is not a number; a value is a number"),

@@ -78,7 +78,8 @@ def inside(box: Sequence[Condition | Region], row: Row) -> bool:
 
 
 def shown(row: Row, select: tuple[str, ...]) -> dict[str, Value]:
-    return {column: clean(row.get(column)) for column in select}
+    names = (*select, "_name") if "_name" in row else select
+    return {column: clean(row.get(column)) for column in names}
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,11 @@ class Table:
         yield self.count - 1
 
 
+def named(values: Row, key: str | None) -> Row:
+    """A stream row with its name beside it, if the stream has a key."""
+    return values if key is None else {**values, "_name": text(values[key])}
+
+
 class Stream:
     """A stream without a window keeps nothing but its count. No columns: sparse rows."""
 
@@ -60,7 +65,7 @@ class Stream:
         values = dict(row) if self.columns is None else typed(row, self.columns)
         number = self.count
         self.count += 1
-        return number, str(number) if self.key is None else text(values[self.key]), values
+        return number, str(number), named(values, self.key)
 
 
 class Window:
@@ -125,8 +130,7 @@ class Window:
                 yield number
 
     def _apply(self, time: datetime | None, number: int, values: Row) -> None:
-        key = str(number) if self.key is None else text(values[self.key])
-        self.rows.append((time, LiveRow(number, key, self.n_applied, values)))
+        self.rows.append((time, LiveRow(number, str(number), self.n_applied, named(values, self.key))))
         self.n_applied += 1
         self.newest = time
         self._expire()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tocsin.decimals import EXACT_POWER, EXACT_WHOLE, doubles_of_decimals, scaled_array
 from tocsin.engine.values import YEARS, Unfit, convert
-from tocsin.times import DAY, EARLIEST, LATEST
+from tocsin.times import DAY, EARLIEST, LATEST, microseconds_of
 from tocsin.types import ColumnType
 
 #: What casting raises where a value does not fit.
@@ -74,14 +74,6 @@ def without_nan(array: pa.Array) -> pa.Array:
         return array
     is_nan = pc.is_nan(array)
     return pc.if_else(is_nan, pa.scalar(None, array.type), array) if pc.any(is_nan).as_py() else array
-
-
-def microseconds_of(array: pa.Array) -> pa.Array:
-    """Times of any unit as microseconds since 1970 in UTC, rounded down. Raises ArrowInvalid."""
-    kind = array.type
-    if kind.unit == "ns":
-        array = pc.floor_temporal(array, unit="microsecond")
-    return array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
 
 
 def _is_number(kind: pa.DataType) -> bool:

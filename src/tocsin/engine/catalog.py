@@ -8,6 +8,7 @@ from typing import Any
 
 from tocsin.engine.durations import delay_length, window_size
 from tocsin.engine.groups import Source
+from tocsin.engine.intake import NAME, OP, WEIGHTS
 from tocsin.engine.streams import Stream
 from tocsin.engine.tables import Table
 from tocsin.engine.windows import Window
@@ -16,7 +17,7 @@ from tocsin.indexes.matching import SCORES
 from tocsin.language import SourceSchema
 from tocsin.types import ColumnType
 
-_RESERVED = ("_op", "_weights")
+_RESERVED = (OP, WEIGHTS, NAME)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Declaration:
         if not isinstance(self.name, str) or not self.name:
             raise DeclarationError(f"a {self.kind} needs a name, not {self.name!r}")
         types = self._types()
+        if self.key is not None and not isinstance(self.key, str):
+            raise DeclarationError(
+                f"{self.kind} {self.name!r}: key= is the name of one column, not {self.key!r}"
+            )
+        if self.time is not None and not isinstance(self.time, str):
+            raise DeclarationError(f"{self.kind} {self.name!r}: time= is a column's name, not {self.time!r}")
         if self.score is not None and (self.kind == "table" or self.window is not None):
             raise DeclarationError(f"{self.kind} {self.name!r}: score= goes with a stream without a window")
         if self.key is not None and types is not None and self.key not in types:
@@ -61,7 +68,7 @@ class Declaration:
     def _score(self) -> str:
         if self.score is None:
             return "sum"
-        if self.score not in SCORES:
+        if not isinstance(self.score, str) or self.score not in SCORES:
             raise DeclarationError(
                 f"stream {self.name!r}: score= is one of {', '.join(SCORES)}, not {self.score!r}"
             )

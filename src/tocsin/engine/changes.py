@@ -68,12 +68,13 @@ def _op_column(op: Ops) -> Any:
 
 
 def _part_table(group: Group, changes: ChangeSet, seq: Longs, ids: Names, schema: pa.Schema) -> pa.Table:
+    scores = group.scores(changes)
     columns: list[Any] = [
         ids.gather(group.owner[changes.subscription]),
         array_of(seq[changes.step], _LONG),
         _op_column(changes.op),
         group.keys(changes),
-        array_of(changes.score, _DOUBLE, ~np.isnan(changes.score)),
+        array_of(scores, _DOUBLE, ~np.isnan(scores)),
         array_of(changes.rank, _INT, changes.rank != 0),
     ]
     if schema is SCHEMA_WITH_ROWS:

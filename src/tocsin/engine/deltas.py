@@ -32,6 +32,7 @@ class SourceDelta:
     #: int64 (entries,): where the row is after the step, -1 if it is gone
     position_after: Longs
     _floats: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    _coordinates: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -42,7 +43,7 @@ class SourceDelta:
 
     def values(self, name: str) -> tuple[Values, Values]:
         """A column before and after, as an `Interner` takes it: a list if the entries are few."""
-        if len(self) > FEW or pa.types.is_timestamp(self.store.schema.field(name).type):
+        if len(self) > FEW or pa.types.is_temporal(self.store.schema.field(name).type):
             before, after = self.column(name)
             return one_array(before), one_array(after)
         return self.store.values(self.position_before, name), self.store.values(self.position_after, name)
@@ -55,6 +56,15 @@ class SourceDelta:
                 self.store.floats(self.position_after, name),
             )
         return self._floats[name]
+
+    def coordinates(self, name: str) -> tuple[Floats, Floats]:
+        """As `floats`, but as what indexes compare. Read once for all shapes."""
+        if name not in self._coordinates:
+            self._coordinates[name] = (
+                self.store.coordinates(self.position_before, name),
+                self.store.coordinates(self.position_after, name),
+            )
+        return self._coordinates[name]
 
     def touched(self, selected: Sequence[str]) -> Bools:
         """Which entries differ in a selected column, or hold a new row under an old key."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-
+from tocsin.engine.values import Moment, Unfit, convert, plain_value
 from tocsin.errors import DeclarationError, RowError
+from tocsin.types import ColumnType
 
 _MICROSECONDS = {
     "microsecond": 1,
@@ -20,7 +19,7 @@ _MICROSECONDS = {
     "week": 604_800_000_000,
 }
 _SPAN = re.compile(r"\s*(\d+)\s*([a-z]+?)s?\s*", re.IGNORECASE)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP = ColumnType.parse("timestamp", column="")
 _LONGEST = 1 << 60
 
 
@@ -50,22 +49,14 @@ def delay_length(text: str, *, source: str) -> int:
 
 def microseconds(time: Any) -> int:
     """A moment as UTC microseconds: from a datetime (naive is UTC), an ISO-8601 text, or themselves."""
-    if isinstance(time, pa.Scalar):
-        time = time.as_py()
-    if isinstance(time, bool):
-        raise RowError(f"{time!r} is not a time")
-    if isinstance(time, int):
-        return time
+    value = plain_value(time)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = Moment(value)
     try:
-        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time)
-    except (TypeError, ValueError):
-        raise RowError(
-            f"{time!r} is not a time; give a datetime, an ISO-8601 text or UTC microseconds"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    span = moment - _EPOCH
-    return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+        return int(convert(value, _TIMESTAMP))
+    except (Unfit, TypeError) as failure:
+        why = f": {failure}" if str(failure) else "; give a datetime, an ISO-8601 text or UTC microseconds"
+        raise RowError(f"{time!r} is not a time{why}") from None
 
 
 def _bounded(match: re.Match[str], text: str, source: str) -> int:

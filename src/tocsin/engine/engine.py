@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import difflib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from tocsin.engine.durations import microseconds
 from tocsin.engine.forms import form_of
 from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
 from tocsin.engine.intake import as_columns, read_batch, refuse_nulls
+from tocsin.engine.limits import Limits, joined, refuse_beyond
 from tocsin.engine.messenger import Messenger, Survey
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
@@ -36,13 +39,31 @@ NOTHING = np.empty(0, np.int64)
 REMEMBERED_PLANS = 4096
 
 
-class Engine:
-    """Standing queries over tables and streams, in this process. Not safe for threads.
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
 
-    A method that raises has changed nothing.
+
+def alone(
+    method: Callable[Concatenate[Engine, Given], Returned],
+) -> Callable[Concatenate[Engine, Given], Returned]:
+    """A method that only one thread at a time is in."""
+
+    @wraps(method)
+    def run(self: Engine, /, *args: Given.args, **kwargs: Given.kwargs) -> Returned:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+class Engine:
+    """Standing queries over tables and streams, in this process.
+
+    One thread at a time uses it: a second one waits. A method that raises has changed nothing.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._declarations: dict[str, Declaration] = {}
         self._sources: dict[str, Source] = {}
         self._registry = Registry()
@@ -52,11 +73,15 @@ class Engine:
         self._next_group = 0
         self._plans: dict[str, tuple[Plan, str]] = {}
         self._messenger = Messenger()
+        #: by source, what `_limits_of` found
+        self._limits: dict[str, Limits] = {}
 
+    @alone
     def __len__(self) -> int:
         """How many subscriptions there are."""
         return len(self._registry)
 
+    @alone
     def __contains__(self, sid: object) -> bool:
         """Whether a subscription has this id."""
         return isinstance(sid, str) and self._registry.ids.find_one(sid) >= 0
@@ -66,10 +91,12 @@ class Engine:
         """The names of tables and streams, in the order of their declaration."""
         return tuple(self._sources)
 
+    @alone
     def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
         """Declare a table: its rows are upserted by `key`."""
         self.declare(Declaration("table", name, _copied(columns), key))
 
+    @alone
     def create_stream(
         self,
         name: str,
@@ -89,6 +116,7 @@ class Engine:
         """
         self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay, score))
 
+    @alone
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
         if id is not None and not isinstance(id, str):
@@ -97,6 +125,7 @@ class Engine:
         ids = None if id is None else pa.array([id], pa.string())
         return cast(str, self._subscribe(sql, ids, columns, 1, repeat)[0].as_py())
 
+    @alone
     def subscribe_many(self, sql: str, params: Any, *, repeat: bool = False) -> int:
         """Register one subscription for each row of `params`; how many. Cost: linear.
 
@@ -125,6 +154,7 @@ class Engine:
         self._subscribe(sql, ids, columns, count, repeat)
         return count
 
+    @alone
     def subscribe_predicates(self, name: str, predicates: Any) -> int:
         """Register conjunctions that have no template in common, over a stream without columns; how many.
 
@@ -156,11 +186,13 @@ class Engine:
         self._registry.local[slots] = self._groups[number].add(slots, (made.select, held))
         return len(ids)
 
+    @alone
     def unsubscribe(self, sid: str) -> None:
         """End a subscription. Cost: constant."""
         slot, number, local = self._registry.place(sid)
         self._end(number, np.array([slot], np.int32), np.array([local], np.int32))
 
+    @alone
     def publish(
         self, name: str, data: Any, /, *, each: bool = False, rows: bool = False, top: int | None = None
     ) -> pa.Table:
@@ -177,13 +209,17 @@ class Engine:
         if top is not None:
             raise ParameterError(f"top goes with a stream without a window; {source.schema.describe()}")
         if isinstance(source, Table):
-            return self._tell_rows(source, source.apply(*source.read(data), each=each), rows)
+            given, deletes = source.read(data)
+            refuse_beyond(given, self._limits_of(source), source=name)
+            return self._tell_rows(source, source.apply(given, deletes, each=each), rows)
         assert source.schema.columns is not None
         batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
         if source.time is not None:
             refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
+        refuse_beyond(batch.rows, self._limits_of(source), source=name)
         return self._tell_rows(source, source.apply(batch.rows, each=each), rows)
 
+    @alone
     def delete(self, name: str, keys: Any, *, each: bool = False, rows: bool = False) -> pa.Table:
         """Delete rows of a table by key; the changes. Unknown keys do nothing."""
         source = self._source(name)
@@ -196,6 +232,7 @@ class Engine:
         delta = source.apply(batch.rows, np.ones(batch.rows.num_rows, np.bool_), each=each)
         return self._tell_rows(source, delta, rows)
 
+    @alone
     def create_space(self, sql: str, /, **params: Any) -> str:
         """Have `messages` tell of a statement, whether or not anybody subscribes to it; the space's name.
 
@@ -205,9 +242,13 @@ class Engine:
         """
         made, _ = self._plan(sql)
         form = form_of(made, {name: _scalar_column(name, value) for name, value in params.items()})
-        self._messenger.create(form, self._table(form.source))
+        table = self._table(form.source)
+        self._refuse_held(table, form.limits(table.store.schema))
+        self._messenger.create(form, table)
+        self._limits.clear()
         return str(form)
 
+    @alone
     def spaces(self, name: str) -> list[dict[str, Any]]:
         """The spaces of a table: those created, and those that subscriptions are in.
 
@@ -216,6 +257,7 @@ class Engine:
         survey = self._survey(self._table(name))
         return [form.describe() for form in self._messenger.forms(name, survey)]
 
+    @alone
     def messages(
         self,
         name: str,
@@ -237,7 +279,12 @@ class Engine:
         forms = self._messenger.forms(name, survey)
         self._messenger.check(forms, survey, algorithm, epsilon, others)
         given, deletes = table.read(data)
+        kept = self._messenger.kept(name)
+        new = joined(form.limits(table.store.schema) for form in forms if form not in kept)
+        self._refuse_held(table, new)
+        refuse_beyond(given, joined([new, self._limits_of(table)]), source=name)
         is_sparse = algorithm == "sparse"
+        self._limits.clear()
         self._messenger.adopt(table, forms, survey, is_sparse=is_sparse)
         delta = table.apply(given, deletes, each=False)
         told = self._messenger.tell(forms, delta, is_sparse=is_sparse, epsilon=float(epsilon))
@@ -247,6 +294,7 @@ class Engine:
         table.finish()
         return told
 
+    @alone
     def snapshot(self, name: str, space: str) -> pa.Table:
         """What a subscriber of a space starts from: `space, key, x, y, born, seq`. Cost: linear in the table.
 
@@ -259,6 +307,7 @@ class Engine:
             raise ParameterError(f"{name!r} has no space {space!r}; it has {known}")
         return self._messenger.snapshot(forms[space], table)
 
+    @alone
     def advance(self, name: str, time: Any, *, rows: bool = False) -> pa.Table:
         """Time has moved on to `time`: rows held back are applied, old ones expire; the changes.
 
@@ -269,11 +318,13 @@ class Engine:
             raise RowError(f"{name!r} has no window of time to advance")
         return self._tell_rows(source, source.advance(microseconds(time)), rows)
 
+    @alone
     def result(self, sid: str) -> pa.Table:
         """A subscription's current answer: the SELECT list's columns, in rank order."""
         _, number, local = self._registry.place(sid)
         return self._groups[number].result(local)
 
+    @alone
     def answers(self, sids: Any, *, rows: bool = False) -> pa.Table:
         """The current answers of many subscriptions as changes: what a new subscriber has to hear first.
 
@@ -295,6 +346,7 @@ class Engine:
             else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
         )
 
+    @alone
     def explain(self, sid: str, event: Mapping[str, Any] | None = None) -> str:
         """Which engine and index keep a subscription, and with which parameters.
 
@@ -311,16 +363,19 @@ class Engine:
         batch = cast(Stream, self._sources[group.sources[0]]).read([event])
         return about + group.explain_event(local, batch)
 
+    @alone
     def counts(self, name: str) -> dict[str, int]:
         """What a source has seen: rows numbered, late rows dropped, rows without a weight for a threshold."""
         source = self._source(name)
         return {"rows": source.next_number, "late": source.late, "weightless": source.weightless}
 
+    @alone
     def late(self, name: str) -> Longs:
         """Numbers of the rows that the last batch of a source dropped for being late."""
         source = self._source(name)
         return source.late_numbers if isinstance(source, Window) else NOTHING
 
+    @alone
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole engine to one file, atomically."""
         saving.write(path, *self.state())
@@ -330,6 +385,7 @@ class Engine:
         """The engine that `save` wrote."""
         return cls.from_state(*saving.read(path))
 
+    @alone
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole engine as a manifest, which JSON can hold, and flat arrays."""
         return self._manifest(), dict(self._arrays())
@@ -349,6 +405,7 @@ class Engine:
         """There is no shallow copy: two engines cannot share arrays."""
         return copy.deepcopy(self)
 
+    @alone
     def declare(self, declaration: Declaration) -> None:
         """Take in a source that is described by a value, as in a job file."""
         source = declaration.build()
@@ -404,6 +461,9 @@ class Engine:
             else build_group(made, self._sources, self._registry.ids)
         )
         values = group.bind(made, columns, count, repeat)
+        if number is None and isinstance(group, RowGroup):
+            for name in group.sources:
+                self._refuse_held(cast(Table | Window, self._sources[name]), group.limits(name))
         if ids is not None:
             self._registry.refuse_taken(ids)
         else:
@@ -418,6 +478,7 @@ class Engine:
     def _open(self, group: Group, key: str, sql: str) -> int:
         """Take a new group in: it learns the rows that are there."""
         number, self._next_group = self._next_group, self._next_group + 1
+        self._limits.clear()
         self._groups[number] = group
         self._group_of_shape[key] = number
         self._statement_of_group[number] = sql
@@ -435,9 +496,24 @@ class Engine:
         if len(group) == 0:
             key = next(key for key, value in self._group_of_shape.items() if value == number)
             del self._groups[number], self._group_of_shape[key], self._statement_of_group[number]
+            self._limits.clear()
 
     def _groups_of(self, name: str) -> Iterator[tuple[int, Group]]:
         return ((number, group) for number, group in self._groups.items() if name in group.sources)
+
+    def _refuse_held(self, source: Table | Window, limits: Limits) -> None:
+        """Raise RowError if a row that is there already has a value beyond its limit."""
+        if limits:
+            refuse_beyond(source.rows(), limits, source=source.schema.name)
+
+    def _limits_of(self, source: Table | Window) -> Limits:
+        """The values of a source that all who read it can keep exactly."""
+        name = source.schema.name
+        if name not in self._limits:
+            limits = [cast(RowGroup, group).limits(name) for _, group in self._groups_of(name)]
+            limits += [form.limits(source.store.schema) for form in self._messenger.kept(name)]
+            self._limits[name] = joined(limits)
+        return self._limits[name]
 
     def _tell_rows(self, source: Table | Window, delta: SourceDelta, with_rows: bool) -> pa.Table:
         name = source.schema.name
@@ -508,6 +584,6 @@ def _scalar_column(name: str, value: Any) -> pa.Array:
     if isinstance(value, (Sequence, Mapping, np.ndarray, pa.Array)) and not isinstance(value, str):
         raise ParameterError(f"parameter :{name} is one value, not {type(value).__name__}")
     try:
-        return pa.array([value.as_py() if isinstance(value, pa.Scalar) else value])
-    except (pa.ArrowException, OverflowError, TypeError):
+        return as_columns({name: [value]}, source="parameters")[name]
+    except RowError:
         raise ParameterError(f"parameter :{name} cannot be {value!r}") from None

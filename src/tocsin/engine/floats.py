@@ -7,10 +7,14 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from tocsin.decimals import doubles_of_decimals
+from tocsin import ordinals
+from tocsin.decimals import doubles_of_decimals, unscaled
 from tocsin.engine.arrow import one_array
 from tocsin.errors import WeightOverflow
+from tocsin.grids import grid_of
 from tocsin.indexes.contract import Floats, Longs
+
+_LAID = {pa.timestamp("us").id: pa.int64(), pa.date32().id: pa.int32()}
 
 #: A double's weight is rounded to a multiple of 1 / DOUBLE_SCALE.
 DOUBLE_SCALE = 1 << 20
@@ -22,6 +26,7 @@ AS_LAID: dict[int, type[np.generic]] = {
     pa.float32().id: np.float32,
     pa.float64().id: np.float64,
     pa.timestamp("us").id: np.int64,
+    pa.date32().id: np.int32,
 }
 
 
@@ -40,9 +45,34 @@ def numbers_of(column: pa.Array) -> np.ndarray:
         return doubles_of_decimals(column)
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.int32())
     elif not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
         column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def whole_of(column: pa.Array) -> Longs:
+    """Whole numbers, dates as days and times as UTC microseconds; 0 for NULL. Cost: linear."""
+    laid = column if pa.types.is_integer(column.type) else column.cast(_LAID[column.type.id])
+    whole: Longs = laid.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return whole
+
+
+def coordinates_of(column: pa.Array | pa.ChunkedArray) -> Floats:
+    """A numeric column as the doubles that indexes compare (see `grids`); NaN for NULL. Cost: linear."""
+    column = one_array(column)
+    grid = grid_of(column.type)
+    if grid is None or not grid.is_ordinal:
+        return floats_of(column)
+    if pa.types.is_decimal(column.type):
+        units, fits, is_null = unscaled(column)
+        found = np.where(fits, ordinals.encode(units), np.inf)
+    else:
+        is_null = np.asarray(column.is_null(), np.bool_)
+        found = ordinals.encode(whole_of(column))
+    found[is_null] = np.nan
+    return found
 
 
 def weights_of(column: pa.Array | pa.ChunkedArray, *, name: str) -> Longs:

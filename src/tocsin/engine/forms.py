@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.limits import Limits, as_doubles
 from tocsin.errors import ParameterError
+from tocsin.grids import grid_of
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.language import Aggregate, Column, Dimension, Distinct, Parameter, Plan, TopK, bind
 from tocsin.language.shapes import region_of
@@ -52,6 +54,11 @@ class Form:
     def describe(self) -> dict[str, Any]:
         """What a `Subscriber` has to be told, apart from its own range."""
         return {"space": str(self), "kind": self.kind, "k": self.k, "descending": self.descending}
+
+    def limits(self, schema: pa.Schema) -> Limits:
+        """The values that messages, which carry doubles, tell exactly."""
+        columns = [name for name, _, _ in self.constants] + ([self.column] if self.column else [])
+        return as_doubles(schema, columns if self.kind == "distinct" else [*columns, self.order])
 
     def as_dict(self) -> dict[str, Any]:
         """For the file that `save` writes: infinite bounds as text, which JSON has no numbers for."""
@@ -103,12 +110,13 @@ def form_of(plan: Plan, given: Mapping[str, pa.Array]) -> Form:
     fixed = tuple(dimension for dimension in plan.box if dimension not in free)
     bound = bind(replace(plan, box=fixed), given, 1)
     kind, order, descending = ranked
-    constants = zip(
-        (dimension.column for dimension in fixed),
-        bound["lo"][0].tolist(),
-        bound["hi"][0].tolist(),
-        strict=True,
-    )
+    constants = [
+        (
+            dimension.column,
+            *as_told(dimension, np.array([bound["lo"][0, place], bound["hi"][0, place]])).tolist(),
+        )
+        for place, dimension in enumerate(fixed)
+    ]
     return Form(
         plan.source,
         kind,
@@ -118,6 +126,12 @@ def form_of(plan: Plan, given: Mapping[str, pa.Array]) -> Form:
         int(bound["k"][0]) if kind == "top-k" else 1,
         tuple(sorted(constants)),
     )
+
+
+def as_told(dimension: Dimension, bounds: Floats) -> Floats:
+    """Bounds of a range as the doubles that messages carry."""
+    grid = grid_of(dimension.type.arrow)
+    return bounds if grid is None else grid.doubles(bounds)
 
 
 def matching(forms: list[Form], columns: list[str], lo: Floats, hi: Floats, k: Ints) -> Longs:

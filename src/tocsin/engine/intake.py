@@ -27,6 +27,8 @@ from tocsin.types import ColumnType
 
 OP = "_op"
 WEIGHTS = "_weights"
+#: The key of a stream row, which need not be its own, beside what a statement selects.
+NAME = "_name"
 
 #: A column as it was given: of Arrow's types, or Python's values.
 Given: TypeAlias = "pa.Array[Any] | list[Any]"

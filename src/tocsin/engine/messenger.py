@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from tocsin.engine import saving
 from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.forms import Form, matching, ranked_by
+from tocsin.engine.forms import Form, as_told, matching, ranked_by
 from tocsin.engine.groups import RowGroup
 from tocsin.engine.messages import SCHEMA
 from tocsin.engine.spaces import DistinctSpace, RankedSpace, Space
 from tocsin.engine.tables import Table
 from tocsin.errors import ParameterError
 from tocsin.indexes.contract import Arrays, Floats, Ints
+from tocsin.language import Dimension
 from tocsin.language.shapes import box_of
 
 ALGORITHMS = ("dense", "sparse")
@@ -118,6 +119,10 @@ class Messenger:
         """The rows that a subscriber of a space starts from. Cost: linear."""
         return (self._spaces.get(form) or _new_space(form, table)).snapshot()
 
+    def kept(self, name: str) -> list[Form]:
+        """The spaces of a table that follow its rows."""
+        return [form for form in self._spaces if form.source == name]
+
     def manifest(self) -> list[dict[str, Any]]:
         """The spaces as JSON can hold them."""
         return [{**form.as_dict(), "created": form in self._created} for form in self._spaces]
@@ -150,8 +155,9 @@ class Messenger:
             if ranked is None:
                 odd = odd or statement
                 continue
-            columns = [dimension.column for dimension in box_of(group.plan)]
-            local, lo, hi, k = _bounds_of(group, ranked[0], len(columns))
+            box = box_of(group.plan)
+            columns = [dimension.column for dimension in box]
+            local, lo, hi, k = _bounds_of(group, ranked[0], box)
             forms = self._candidates(group, ranked, columns, k)
             found = matching(forms, columns, lo, hi, k)
             if (found < 0).any():
@@ -185,7 +191,7 @@ def _new_space(form: Form, table: Table) -> Space:
     return DistinctSpace(form, table) if form.kind == "distinct" else RankedSpace(form, table)
 
 
-def _bounds_of(group: RowGroup, kind: str, dimensions: int) -> tuple[Ints, Floats, Floats, Ints]:
+def _bounds_of(group: RowGroup, kind: str, box: tuple[Dimension, ...]) -> tuple[Ints, Floats, Floats, Ints]:
     """Local slots of a group's subscriptions, their bounds by dimension, their k.
 
     Those whose range is empty are left out: no message is for them.
@@ -194,7 +200,11 @@ def _bounds_of(group: RowGroup, kind: str, dimensions: int) -> tuple[Ints, Float
     is_used = (arrays["lo"] <= arrays["hi"]).all(axis=0)
     local = np.flatnonzero(is_used).astype(np.int32)
     k = arrays["k"][local] if kind == "top-k" else np.ones(len(local), np.int32)
-    return local, arrays["lo"][:dimensions, local], arrays["hi"][:dimensions, local], k
+    lo, hi = np.empty((2, len(box), len(local)))
+    for place, dimension in enumerate(box):
+        lo[place] = as_told(dimension, arrays["lo"][place, local])
+        hi[place] = as_told(dimension, arrays["hi"][place, local])
+    return local, lo, hi, k
 
 
 def _joined(parts: list[Ranges]) -> Ranges:

@@ -7,14 +7,17 @@ row at a time still has few pieces. A few rows become a table only when they are
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tocsin import ordinals
 from tocsin.engine.arrow import one_array
 from tocsin.engine.few import FEW, FewRows
-from tocsin.engine.floats import AS_LAID, numbers_of
+from tocsin.engine.floats import AS_LAID, coordinates_of, numbers_of
+from tocsin.grids import grid_of
 from tocsin.indexes.contract import Bytes, Floats, Longs
 
 #: So many pieces are merged at once.
@@ -36,6 +39,10 @@ class RowStore:
         self.next = 0
         #: by column, its place
         self._place = {name: place for place, name in enumerate(schema.names)}
+        #: columns that indexes do not compare as the numbers they are
+        self._ordinal = {
+            field.name for field in schema if (grid := grid_of(field.type)) is not None and grid.is_ordinal
+        }
         #: by column, how its numbers lie, if they do
         self._as_laid = {
             field.name: np.dtype(AS_LAID[field.type.id]) for field in schema if field.type.id in AS_LAID
@@ -115,27 +122,53 @@ class RowStore:
 
         Cost: linear.
         """
+        return self._gather(positions, name, self._piece_numbers, float)
+
+    def coordinates(self, positions: Longs, name: str) -> Floats:
+        """As `floats`, but as what indexes compare: whole numbers and decimals that differ, differ.
+
+        Cost: linear.
+        """
+        if name not in self._ordinal:
+            return self.floats(positions, name)
+        return self._gather(positions, name, self._piece_coordinates, ordinals.encode_one)
+
+    def _gather(
+        self,
+        positions: Longs,
+        name: str,
+        numbers_of_piece: Callable[[int, str], np.ndarray],
+        number_of: Callable[[Any], float],
+    ) -> Floats:
+        """A column's numbers at `positions`, by piece, and by value where rows are still Python's."""
         if len(positions) <= FEW:
-            return np.array([self._number(position, name) + 0.0 for position in positions.tolist()])
+            few = [self._number(at, name, numbers_of_piece, number_of) + 0.0 for at in positions.tolist()]
+            return np.array(few)
         values = np.full(len(positions), np.nan)
         piece_of = np.searchsorted(self._starts, positions, side="right") - 1
         for piece in np.unique(piece_of).tolist():
             if piece >= 0:
                 mine = piece_of == piece
-                values[mine] = self._piece_numbers(piece, name)[positions[mine] - self._starts[piece]]
+                values[mine] = numbers_of_piece(piece, name)[positions[mine] - self._starts[piece]]
         values += 0.0
         return values
 
-    def _number(self, position: int, name: str) -> float:
-        """As `floats`, of one row."""
+    def _number(
+        self,
+        position: int,
+        name: str,
+        numbers_of_piece: Callable[[int, str], np.ndarray],
+        number_of: Callable[[Any], float],
+    ) -> float:
+        """As `_gather`, of one row."""
         piece = bisect_right(self._starts, position) - 1
         if piece < 0:
             return np.nan
         rows, local = self._pieces[piece], position - self._starts[piece]
         if isinstance(rows, FewRows):
             value = rows.rows[local][self._place[name]]
-            return np.nan if value is None else float(value)
-        return float(self._piece_numbers(piece, name).item(local))
+            return np.nan if value is None else number_of(value)
+        return float(numbers_of_piece(piece, name).item(local))
 
     def _value(self, piece: int, local: int, name: str) -> Any:
         """One value of a piece; NaN may stand for NULL."""
@@ -160,6 +193,22 @@ class RowStore:
         if name not in known:
             known[name] = numbers_of(one_array(self._table(piece).column(name)))
         return known[name]
+
+    def _piece_coordinates(self, piece: int, name: str) -> np.ndarray:
+        """A column of a piece as what indexes compare: the numbers themselves, if they are small."""
+        known, key = self._numbers[piece], f"{name} as coordinates"
+        if key not in known:
+            numbers = self._piece_numbers(piece, name)
+            is_small = (
+                numbers.dtype.kind == "i"
+                and numbers.max(initial=0) <= ordinals.EXACT
+                and numbers.min(initial=0) >= -ordinals.EXACT
+            )
+            if is_small:
+                known[key] = numbers
+            else:
+                known[key] = coordinates_of(self._table(piece).column(name))
+        return known[key]
 
     def _merge(self) -> None:
         """Make one piece of those that are loose, and of those before that are not much larger."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.arrow import one_array
-from tocsin.engine.intake import WEIGHTS, Batch, as_columns, read_batch, refuse_nulls
+from tocsin.engine.floats import coordinates_of
+from tocsin.engine.intake import NAME, WEIGHTS, Batch, as_columns, read_batch, refuse_nulls
+from tocsin.engine.limits import compared, refuse_beyond
 from tocsin.engine.text import FEW, few_names, json_of, json_rows, text_of
 from tocsin.errors import RowError
-from tocsin.indexes.contract import Arrays, Longs
-from tocsin.indexes.matching import Events, events_from_columns, events_from_rows, row_of
+from tocsin.grids import grid_of
+from tocsin.indexes.contract import Arrays, Floats, Longs
+from tocsin.indexes.matching import (
+    Events,
+    EventSets,
+    SeveralValues,
+    events_from_columns,
+    events_from_rows,
+    row_of,
+    sets_from_rows,
+)
 from tocsin.language import Selected, SourceSchema
 
 
@@ -54,22 +65,33 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.seq)
 
-    def events(self) -> Events:
-        """The batch as the matching room reads it. Raises RowError for a value that is no attribute."""
+    def events(self, asks: Callable[[str], bool]) -> Events | EventSets:
+        """The batch as the matching room reads it; `asks` tells whether anybody asks about an attribute.
+
+        Raises RowError for a value that is no attribute, or that cannot be compared exactly.
+        """
         raise TypeError("an EventBatch is typed or sparse")
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A declared column."""
         raise TypeError("only a typed batch has columns")
 
+    def coordinates(self, name: str) -> Floats:
+        """A declared column as what indexes compare. Raises RowError for a value that they cannot keep."""
+        raise TypeError("only a typed batch has columns")
+
     def keys(self, positions: np.ndarray) -> pa.Array:
-        """The keys of events as text: the key column, else the event's number."""
+        """The keys of events: their numbers as text."""
         if len(positions) <= FEW:
             return pa.array(few_names(self.seq[positions].tolist()), pa.string())
         return _texts_at(pa.array(self.seq), positions)
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
-        """The SELECT list of events as JSON."""
+        """The SELECT list of events as JSON, with their names if the stream has a key."""
+        raise TypeError("an EventBatch is typed or sparse")
+
+    def names(self, positions: np.ndarray) -> pa.Array:
+        """The key column of events as text."""
         raise TypeError("an EventBatch is typed or sparse")
 
 
@@ -81,24 +103,46 @@ class TypedBatch(EventBatch):
         self._batch = batch
         check_weights(batch.weights, schema.name)
 
-    def events(self) -> Events:
-        return events_from_columns(self._batch.rows, self._batch.weights)
+    def events(self, asks: Callable[[str], bool]) -> Events:
+        rows = self._batch.rows
+        for field in rows.schema:
+            grid = grid_of(field.type)
+            if grid is None or not grid.is_ordinal or pa.types.is_int32(field.type):
+                continue
+            place = rows.schema.get_field_index(field.name)
+            if not asks(field.name):
+                rows = rows.remove_column(place)
+            else:
+                # As what operands are compared with.
+                rows = rows.set_column(
+                    place, field.name, pa.array(self.coordinates(field.name), from_pandas=True)
+                )
+        return events_from_columns(rows, self._batch.weights)
+
+    def coordinates(self, name: str) -> Floats:
+        refuse_beyond(self._batch.rows, compared(self._batch.rows.schema, [name]), source=self.schema.name)
+        return coordinates_of(self.column(name))
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self._batch.rows.column(name)
 
-    def keys(self, positions: np.ndarray) -> pa.Array:
-        if self.schema.key is None:
-            return super().keys(positions)
+    def names(self, positions: np.ndarray) -> pa.Array:
+        assert self.schema.key is not None
         return _texts_at(one_array(self.column(self.schema.key)), positions)
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         rows = self._batch.rows.take(pa.array(positions))
-        return json_rows(pa.table([rows.column(i.column) for i in select], names=[i.name for i in select]))
+        shown = pa.table([rows.column(i.column) for i in select], names=[i.name for i in select])
+        return json_rows(
+            shown if self.schema.key is None else shown.append_column(NAME, self.names(positions))
+        )
 
 
 class SparseBatch(EventBatch):
-    """Events of any attributes: a list of dicts, or columns; null is absent, a map holds any attributes."""
+    """Events of any attributes: a list of dicts, or columns; null is absent, a map holds any attributes.
+
+    A list is several values of one attribute.
+    """
 
     def __init__(self, schema: SourceSchema, first_number: int, rows: Any) -> None:
         self._table: pa.Table | None = None
@@ -107,9 +151,15 @@ class SparseBatch(EventBatch):
         if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
             super().__init__(schema, first_number, len(rows))
             self._rows = rows
-            self._events = events_from_rows(list(rows))
+            self._events = _events_of(list(rows))
         else:
             columns = as_columns(rows, source=schema.name)
+            if any(_holds_lists(column.type) for column in columns.values()):
+                self._rows = _rows_of(columns)
+                super().__init__(schema, first_number, len(self._rows))
+                self._events = _events_of(self._rows)
+                self._check_keys()
+                return
             weights = columns.pop(WEIGHTS, None)
             if weights is not None and not pa.types.is_map(weights.type):
                 weights = weights.to_pylist()
@@ -120,26 +170,37 @@ class SparseBatch(EventBatch):
             self._has_maps = any(pa.types.is_map(column.type) for column in columns.values())
         self._check_keys()
 
-    def events(self) -> Events:
-        return self._events
+    def events(self, asks: Callable[[str], bool]) -> Events | EventSets:
+        events = self._events
+        for attribute, where in (events.plain if isinstance(events, EventSets) else events).inexact.items():
+            if asks(attribute):
+                raise RowError(
+                    f"{self.schema.name!r}, attribute {attribute!r}, {where} is no double, and cannot be "
+                    "compared exactly: declare the stream's columns, or make it a text"
+                )
+        return events
 
-    def keys(self, positions: np.ndarray) -> pa.Array:
+    def names(self, positions: np.ndarray) -> pa.Array:
         key = self.schema.key
-        if key is None:
-            return super().keys(positions)
+        assert key is not None
         if self._table is not None:
             return _texts_at(one_array(self._table.column(key)), positions)
         return pa.array([str(self._rows[position][key]) for position in positions.tolist()], pa.string())
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
-        if self._has_maps:
-            rows = [row_of(self._events, position) for position in positions.tolist()]
-            return pa.array([self._json_row(row, select) for row in rows], pa.string())
-        if self._table is not None:
-            return json_rows(self._shown(self._table, select).take(pa.array(positions)))
-        return pa.array(
-            [self._json_row(self._rows[position], select) for position in positions.tolist()], pa.string()
-        )
+        if self._table is not None and not self._has_maps:
+            shown = self._shown(self._table, select).take(pa.array(positions))
+            if self.schema.key is not None:
+                shown = shown.append_column(NAME, self.names(positions))
+            return json_rows(shown)
+        events, places = self._events, positions.tolist()
+        if self._has_maps and isinstance(events, Events):
+            rows: list[Mapping[str, Any]] = [row_of(events, place) for place in places]
+        else:
+            rows = [self._rows[place] for place in places]
+        names = [None] * len(rows) if self.schema.key is None else self.names(positions).to_pylist()
+        written = [self._json_row(row, select, name) for row, name in zip(rows, names, strict=True)]
+        return pa.array(written, pa.string())
 
     def _shown(self, table: pa.Table, select: tuple[Selected, ...]) -> pa.Table:
         """The SELECT list as columns, null where the batch has none."""
@@ -150,11 +211,13 @@ class SparseBatch(EventBatch):
         columns = [table.column(item.column) if item.column in names else absent for item in select]
         return pa.table(columns, names=[item.name for item in select])
 
-    def _json_row(self, row: Mapping[str, Any], select: tuple[Selected, ...]) -> str:
+    def _json_row(self, row: Mapping[str, Any], select: tuple[Selected, ...], name: str | None) -> str:
         if select:
             shown = {item.name: row.get(item.column) for item in select}
         else:
             shown = {name: value for name, value in row.items() if name != WEIGHTS}
+        if name is not None:
+            shown[NAME] = name
         return "{" + ", ".join(f"{json_of(name)}: {json_of(value)}" for name, value in shown.items()) + "}"
 
     def _check_keys(self) -> None:
@@ -169,6 +232,36 @@ class SparseBatch(EventBatch):
         for position, row in enumerate(self._rows):
             if row.get(key) is None:
                 raise RowError(f"{self.schema.name!r}, row {position}: the key {key!r} is null")
+
+
+def _events_of(rows: Sequence[Mapping[str, Any]]) -> Events | EventSets:
+    try:
+        return events_from_rows(rows)
+    except SeveralValues:
+        return sets_from_rows(rows)
+
+
+def _holds_lists(kind: Any) -> bool:
+    """Whether a column holds lists of values; pairs are ranges."""
+    if pa.types.is_map(kind):
+        return _holds_lists(kind.item_type)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _rows_of(columns: Mapping[str, pa.Array]) -> list[dict[str, Any]]:
+    """Columns as sparse rows."""
+    count = max(map(len, columns.values()), default=0)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, column in columns.items():
+        is_range = pa.types.is_fixed_size_list(column.type)
+        for row, value in zip(rows, column.to_pylist(), strict=True):
+            if value is None:
+                continue
+            if pa.types.is_map(column.type):
+                row.update({WEIGHTS: dict(value)} if name == WEIGHTS else dict(value))
+            else:
+                row[name] = tuple(value) if is_range else value
+    return rows
 
 
 def _texts_at(column: pa.Array, positions: np.ndarray) -> pa.Array:

@@ -118,6 +118,10 @@ class Table:
         born, position = self._born[live], self._position[live]
         return SourceDelta(self.store, seq, step, live, absent, born, absent, position)
 
+    def rows(self) -> pa.Table:
+        """All rows. Cost: linear."""
+        return self.store.take(self._position[self._live()])
+
     def key_text(self, rows: Ints) -> pa.Array:
         """The keys of row slots, as text."""
         return one_array(self.keys.gather(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.decimals import EXACTLY, printed
 from tocsin.engine.arrow import one_array
 from tocsin.indexes.shared.texts import AnyStrings
 
@@ -55,6 +57,37 @@ def few_names(values: list[Any]) -> list[str]:
     return [str(value + 0.0) if isinstance(value, float) else str(value) for value in values]
 
 
+def number_names(column: pa.Array) -> pa.Array:
+    """Numbers of any type as texts that are equal if the numbers are; null stays null.
+
+    A double with a fraction is what it prints as; a time is its microseconds. Cost: vectorised for whole
+    numbers, else a Python call for each distinct value.
+    """
+    kind = column.type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("us"))
+        kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+        kind = column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+    return _each_distinct(column, _number_name)
+
+
+def _number_name(value: float | Decimal | None) -> str | None:
+    if value is None or value != value:
+        return None
+    if isinstance(value, float):
+        if math.isinf(value):
+            return str(value)
+        value = printed(value)
+    # The sign of a zero is no part of it, and neither are zeros after the last digit.
+    return format(value.normalize(EXACTLY), "f") if value else "0"
+
+
 def value_of(text: pa.Array, kind: pa.DataType) -> pa.Array:
     """The inverse of `text_of`."""
     if pa.types.is_string(kind):
@@ -85,12 +118,18 @@ def json_rows(table: pa.Table) -> pa.Array:
 
 def json_of(value: Any) -> str:
     """One value of a sparse row as JSON."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return _json_float(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, set, frozenset)):
         return "[" + ", ".join(json_of(item) for item in value) + "]"
+    if isinstance(value, (datetime, np.datetime64)):
+        return _json_of(pa.array([value], pa.timestamp("us", "UTC")))[0].as_py()  # type: ignore[no-any-return]
+    if isinstance(value, date):
+        return f'"{value.isoformat()}"'
     if isinstance(value, Decimal):
         return str(value)
     return json.dumps(value, ensure_ascii=False)
@@ -119,6 +158,8 @@ def _json_of(column: pa.Array) -> pa.Array:
         text = pc.if_else(column, "true", "false")
     elif pa.types.is_timestamp(kind):
         text = pc.binary_join_element_wise('"', _iso(column), '"', "")
+    elif pa.types.is_date(kind):
+        text = pc.binary_join_element_wise('"', text_of(column), '"', "")
     else:
         text = text_of(column)
     return pc.fill_null(text, "null")
@@ -137,7 +178,7 @@ def _iso(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, pattern=_NO_FRACTION, replacement="Z")
 
 
-def _each_distinct(column: pa.Array, function: Callable[[Any], str]) -> pa.Array:
+def _each_distinct(column: pa.Array, function: Callable[[Any], str | None]) -> pa.Array:
     encoded = column.dictionary_encode()
     texts = pa.array([function(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return texts.take(encoded.indices)

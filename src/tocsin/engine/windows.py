@@ -7,7 +7,6 @@ import logging
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.arrow import one_array
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.intake import arrow_schema
 from tocsin.engine.rows import RowStore, table_from_bytes, table_to_bytes
@@ -110,12 +109,14 @@ class Window:
         step = np.zeros(len(live), np.int32)
         return SourceDelta(self.store, seq, step, live, absent, position, absent, position)
 
+    def rows(self) -> pa.Table:
+        """All rows, and those that wait for their delay to pass. Cost: linear."""
+        live = self.store.take(self._position[self._live.values])
+        return pa.concat_tables([live, self._held])
+
     def key_text(self, rows: Ints) -> pa.Array:
-        """The keys of row slots, as text: the key column, else the row's number."""
-        if self.schema.key is None:
-            return text_of(pa.array(self._number[rows]))
-        column = self.store.take(self._position[rows], [self.schema.key]).column(0)
-        return text_of(one_array(column))
+        """The keys of row slots: their numbers, as text."""
+        return text_of(pa.array(self._number[rows]))
 
     def positions(self, rows: Ints) -> Longs:
         """Where the rows are in the store."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.errors import ParameterError
+from tocsin.grids import Grid, Side, edges, grid_of, points
 from tocsin.language.expressions import Expression, Parameter, lift
 from tocsin.language.parameter_columns import ParameterColumns
 from tocsin.language.plans import (
@@ -27,6 +28,10 @@ from tocsin.language.shapes import box_of, parameters, region_of
 from tocsin.language.taus import scale_of
 
 Floats: TypeAlias = NDArray[np.float64]
+
+
+#: To which point of a grid an operand may go that lies between two, so that as many values satisfy it.
+_SIDES: dict[str, Side] = {"<": "up", ">=": "up", "<=": "down", ">": "down"}
 
 
 class BoundPredicate(NamedTuple):
@@ -66,7 +71,7 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
             bound["theta"] = _theta(values, plan.score.expression)
         case Rows() if plan.score is not None:
             bound["theta"] = _theta(values, plan.score.expression)
-            bound["score_lo"], bound["score_hi"] = _range(values, plan.lows, plan.highs, times=False)
+            bound["score_lo"], bound["score_hi"] = _range(values, plan.lows, plan.highs)
         case Threshold():
             bound["tau"] = values.taus(plan.tau, scale(plan))
         case Match():
@@ -77,28 +82,42 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
 def _ranges(values: ParameterColumns, box: tuple[Dimension, ...]) -> tuple[Floats, Floats]:
     lo, hi = np.empty((values.count, len(box))), np.empty((values.count, len(box)))
     for place, dimension in enumerate(box):
-        lo[:, place], hi[:, place] = _range(
-            values, dimension.lows, dimension.highs, times=dimension.type.is_timestamp
-        )
+        grid = grid_of(dimension.type.arrow)
+        if grid is None:
+            lo[:, place], hi[:, place] = _range(values, dimension.lows, dimension.highs)
+        else:
+            lo[:, place], hi[:, place] = _grid_range(values, dimension, grid)
     return lo, hi
 
 
+def _grid_range(values: ParameterColumns, dimension: Dimension, grid: Grid) -> tuple[Floats, Floats]:
+    """As `_range`, in the coordinates of a column whose values lie on a grid."""
+    lo, hi = np.full(values.count, -np.inf), np.full(values.count, np.inf)
+    for bound in dimension.lows:
+        floors = values.floors(bound.operand, dimension.type, grid)
+        lo = np.maximum(lo, edges(grid, floors, low=True, strict=bound.strict))
+    for bound in dimension.highs:
+        floors = values.floors(bound.operand, dimension.type, grid)
+        hi = np.minimum(hi, edges(grid, floors, low=False, strict=bound.strict))
+    return lo + 0.0, hi + 0.0
+
+
 def _range(
-    values: ParameterColumns, lows: tuple[Bound, ...], highs: tuple[Bound, ...], *, times: bool
+    values: ParameterColumns, lows: tuple[Bound, ...], highs: tuple[Bound, ...]
 ) -> tuple[Floats, Floats]:
     """The closed range from the largest low to the smallest high. `x > 5` is `x >=` the next double."""
     lo, hi = np.full(values.count, -np.inf), np.full(values.count, np.inf)
     impossible = np.zeros(values.count, np.bool_)
     with np.errstate(all="ignore"):
         for bound in lows:
-            edge = values.numbers(bound.operand, times=times)
+            edge = values.numbers(bound.operand)
             if bound.strict:
                 # Nothing is greater than infinity, and there is no double after it.
                 impossible |= edge == np.inf
                 edge = np.nextafter(edge, np.inf)
             lo = np.maximum(lo, edge)
         for bound in highs:
-            edge = values.numbers(bound.operand, times=times)
+            edge = values.numbers(bound.operand)
             if bound.strict:
                 impossible |= edge == -np.inf
                 edge = np.nextafter(edge, -np.inf)
@@ -140,7 +159,9 @@ def bind_match(plan: Match, columns: Mapping[str, Any], count: int) -> tuple[Bou
 
 
 def _predicate(values: ParameterColumns, predicate: Predicate) -> BoundPredicate:
-    operands = tuple(_operand(values, predicate, operand) for operand in predicate.operands)
+    operands = tuple(
+        _operand(values, predicate, operand, place) for place, operand in enumerate(predicate.operands)
+    )
     if predicate.operator == "BETWEEN" and predicate.type is None:
         kinds = {values.type_of(operand) for operand in predicate.operands}
         if len(kinds) > 1:
@@ -152,7 +173,7 @@ def _predicate(values: ParameterColumns, predicate: Predicate) -> BoundPredicate
     return BoundPredicate(predicate.attribute, predicate.operator, operands, weight)
 
 
-def _operand(values: ParameterColumns, predicate: Predicate, operand: Operand) -> Any:
+def _operand(values: ParameterColumns, predicate: Predicate, operand: Operand, place: int) -> Any:
     column = predicate.type
     kind = values.type_of(operand) if column is None else column.name
     if kind == "string":
@@ -162,4 +183,12 @@ def _operand(values: ParameterColumns, predicate: Predicate, operand: Operand) -
             problem = f"is boolean, and booleans are compared with = and <> only, not {predicate.operator}"
             raise ParameterError(f"parameter :{operand.name} {problem}")
         return values.truths(operand)
-    return values.numbers(operand, times=column is None or column.is_timestamp)
+    if column is None:
+        return values.attributes(operand)
+    grid = grid_of(column.arrow)
+    if grid is None:
+        return values.numbers(operand)
+    side: Side = _SIDES.get(predicate.operator, "at")
+    if predicate.operator == "BETWEEN":
+        side = "down" if place else "up"
+    return points(grid, values.floors(operand, column, grid), side)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal, DecimalException
 
+from tocsin.decimals import printed
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.intervals import Interval
 from tocsin.language.plans import Bound, Dimension, Operand
 from tocsin.language.scopes import Scope
 from tocsin.language.spans import Span
 from tocsin.language.statement import Condition, Text, Time, Truth, Value
-from tocsin.language.times import microseconds
+from tocsin.times import days, microseconds
 from tocsin.types import ColumnType
 
 MATCHING_ONLY = "works only in matching: SELECT columns over a stream without a window"
@@ -34,9 +36,11 @@ def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> O
     if isinstance(value, Parameter):
         return value
     kind = "any" if column is None else column.name
-    kind = kind if kind in ("any", "string", "boolean", "timestamp") else "number"
+    kind = kind if kind in ("any", "string", "boolean", "timestamp", "date") else "number"
     match value, kind:
-        case Constant(number), "any" | "number" | "timestamp":
+        case Constant(number), "any" | "number" | "timestamp" | "date":
+            if column is not None and column.is_decimal and isinstance(number, float):
+                _refuse_rounded(scope, value, number)
             return number
         case Text(text), "any" | "string":
             return text
@@ -44,7 +48,14 @@ def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> O
             return truth
         case (Text(text) | Time(text), "timestamp") | (Time(text), "any"):
             return _time(scope, text, value.span)
-    wanted = {"string": "a string", "boolean": "TRUE or FALSE", "timestamp": "a time"}.get(kind, "a number")
+        case (Text(text) | Time(text), "date"):
+            return _date(scope, text, value.span)
+    wanted = {
+        "string": "a string",
+        "boolean": "TRUE or FALSE",
+        "timestamp": "a time",
+        "date": "a date",
+    }.get(kind, "a number")
     hint = f"Compare it with {wanted}, or with a :parameter."
     scope.refuse(value.span, f"{name} is a {kind}, and cannot be compared with this", hint)
 
@@ -55,6 +66,24 @@ def _time(scope: Scope, text: str, span: Span) -> int:
     except (ValueError, OverflowError):
         hint = "Times are written '2013-10-08T18:11:46Z', with fractions of a second and other zones at will."
         scope.refuse(span, "this is not a time", hint)
+
+
+def _date(scope: Scope, text: str, span: Span) -> int:
+    try:
+        return days(text)
+    except ValueError:
+        scope.refuse(span, "this is not a date", "Dates are written '2013-10-08'.")
+
+
+def _refuse_rounded(scope: Scope, value: Constant, number: float) -> None:
+    """A literal is read as a double, which must print as what is written."""
+    try:
+        written = Decimal(scope.sql[value.span.start : value.span.end].replace(" ", ""))
+    except DecimalException:
+        return
+    if abs(written) != abs(printed(number)):
+        hint = "Give it as a :parameter, a Decimal, which keeps all of them."
+        scope.refuse(value.span, "a number in a statement has no more than about 15 digits", hint)
 
 
 def bounds(

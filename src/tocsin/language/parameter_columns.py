@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import ParameterError
+from tocsin.grids import Floors, Grid
 from tocsin.language.expressions import Parameter
 from tocsin.language.plans import LARGEST_LIMIT, Operand
 from tocsin.language.suggestions import did_you_mean
 from tocsin.language.taus import scaled_decimals, scaled_floats, scaled_integers, scaled_literal
-from tocsin.language.times import microseconds
+from tocsin.ordinals import EXACT
+from tocsin.times import DAY, microseconds, microseconds_of
+from tocsin.types import ColumnType
 
 #: pyarrow's stubs know less of these functions than pyarrow does.
 _types: Any = pa.types
@@ -75,11 +79,9 @@ class ParameterColumns:
             return np.full(self.count, float(operand) + 0.0)
         name, array = operand.name, self._columns[operand.name]
         arrow = array.type
-        if times and _types.is_temporal(arrow):
-            values = self._times(name, array)
-        elif times and _is_text(arrow):
-            values = self._parsed_times(name, array)
-        elif _types.is_decimal128(arrow):
+        if times and (_types.is_temporal(arrow) or _is_text(arrow)):
+            values = self._times(name, array).astype(np.float64)
+        elif _types.is_decimal(arrow):
             values = doubles_of_decimals(array)
         elif _is_number(arrow):
             values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -92,23 +94,73 @@ class ParameterColumns:
         plus_zero: NDArray[np.float64] = values + 0.0
         return plus_zero
 
-    def _times(self, name: str, array: Any) -> NDArray[np.float64]:
-        arrow = array.type
-        if not (_types.is_timestamp(arrow) or _types.is_date(arrow)):
-            self._fail(name, f"is {arrow}, but a time is needed")
-        zone = arrow.tz if _types.is_timestamp(arrow) else None
-        whole = array.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64())
-        floats: NDArray[np.float64] = whole.to_numpy(zero_copy_only=False).astype(np.float64)
-        return floats
+    def attributes(self, operand: Operand) -> NDArray[np.float64]:
+        """As `numbers`, times too, for an attribute of a sparse stream: each has a double of its own."""
+        values = self.numbers(operand, times=True)
+        if isinstance(operand, Parameter):
+            array = self._columns[operand.name]
+            is_whole = _types.is_integer(array.type) or _types.is_decimal(array.type)
+            exact = array.to_pylist() if is_whole and (np.abs(values) >= EXACT).any() else None
+        else:
+            exact = [operand] * self.count if isinstance(operand, int) else None
+        if exact is not None:
+            for row, (value, double) in enumerate(zip(exact, values.tolist(), strict=True)):
+                if value == int(value) and int(value) != double:
+                    name = f"parameter :{operand.name}" if isinstance(operand, Parameter) else "the number"
+                    where = f" in row {row}" if isinstance(operand, Parameter) and self.count > 1 else ""
+                    raise ParameterError(
+                        f"{name}{where} is {value}, which no double is: the attributes of a stream without "
+                        "columns are compared as doubles. Declare the column, or make it a text"
+                    )
+        return values
 
-    def _parsed_times(self, name: str, array: Any) -> NDArray[np.float64]:
+    def floors(self, operand: Operand, kind: ColumnType, grid: Grid) -> Floors:
+        """As points of the grid of a column's type."""
+        if not isinstance(operand, Parameter):
+            assert not isinstance(operand, str)
+            unit, is_exact = grid.floor_one(
+                float(operand) if isinstance(operand, float) else Decimal(operand)
+            )
+            return np.full(self.count, unit, np.int64), np.full(self.count, is_exact)
+        name, array = operand.name, self._columns[operand.name]
+        arrow = array.type
+        if (kind.is_timestamp or kind.is_date) and (_types.is_temporal(arrow) or _is_text(arrow)):
+            times = self._times(name, array)
+            if kind.is_timestamp:
+                return times, np.ones(self.count, np.bool_)
+            return times // DAY, times % DAY == 0
+        if not _is_number(arrow):
+            wanted = "time" if kind.is_timestamp else "date" if kind.is_date else "number"
+            self._fail(name, f"is {arrow}, but a {wanted} is needed")
+        if _types.is_floating(arrow):
+            is_nan = np.isnan(array.to_numpy(zero_copy_only=False))
+            if is_nan.any():
+                self._fail(name, "is NaN", is_nan)
+        return grid.floor(array)
+
+    def _times(self, name: str, array: Any) -> NDArray[np.int64]:
+        """Times, dates or ISO-8601 text as UTC microseconds, rounded down."""
+        arrow = array.type
+        if _is_text(arrow):
+            return self._parsed_times(name, array)
+        if _types.is_date(arrow):
+            array = array.cast(pa.timestamp("us"))
+        elif not _types.is_timestamp(arrow):
+            self._fail(name, f"is {arrow}, but a time is needed")
+        try:
+            whole: NDArray[np.int64] = microseconds_of(array).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            self._fail(name, "is a time beyond the years 1 to 9999")
+        return whole
+
+    def _parsed_times(self, name: str, array: Any) -> NDArray[np.int64]:
         """ISO-8601 text: by Arrow if all rows name a zone or none does, else row by row, which is slower."""
         for target in (pa.timestamp("us", tz="UTC"), pa.timestamp("us")):
             try:
                 return self._times(name, array.cast(target))
             except pa.ArrowInvalid:
                 continue
-        values = np.empty(self.count)
+        values = np.empty(self.count, np.int64)
         for row, text in enumerate(array.to_pylist()):
             try:
                 values[row] = microseconds(text)

@@ -113,9 +113,9 @@ def _columns(scope: Scope, x: Column, z: Column) -> tuple[str, str]:
 
 def _number_column(scope: Scope, column: Column) -> Resolved:
     resolved, kind = scope.numeric(column, "bound a region")
-    if kind.is_timestamp:
+    if kind.is_timestamp or kind.is_date:
         hint = "Disks and half-planes are over numbers. Times are bounded by ranges."
         scope.refuse(
-            column.span, f"{column.name!r} is a timestamp, and cannot be used to bound a region", hint
+            column.span, f"{column.name!r} is a {kind.name}, and cannot be used to bound a region", hint
         )
     return resolved

@@ -62,7 +62,7 @@ def aggregated(scope: Scope, call: AggregateCall) -> Resolved | None:
     if call.function == "COUNT":
         return scope.resolve(call.column)
     resolved, column = scope.numeric(call.column, f"compute {call.function}")
-    if column.is_timestamp and call.function in ("SUM", "AVG"):
+    if (column.is_timestamp or column.is_date) and call.function in ("SUM", "AVG"):
         hint = "MIN, MAX and COUNT work on times."
         scope.refuse(call.column.span, f"times have no {call.function}", hint)
     return resolved

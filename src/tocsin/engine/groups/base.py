@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.saving import below, prefixed
-from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
+from tocsin.grids import grid_of
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Index, Ints
 from tocsin.indexes.shared.columns import Slots, grown
 from tocsin.language import Plan
+from tocsin.language.shapes import box_of
 
 
 class Group(ABC):
@@ -56,6 +58,10 @@ class Group(ABC):
     def rows(self, changes: ChangeSet) -> pa.Array:
         """The SELECT list of each change's row as JSON; null where there is none."""
 
+    def scores(self, changes: ChangeSet) -> Floats:
+        """The score or value of each change, NaN where there is none."""
+        return changes.score
+
     def add(self, owners: Ints, values: Any) -> Ints:
         """Register subscriptions; their local slots, which are handed out in order."""
         slots = self._slots.take(len(owners))
@@ -75,8 +81,18 @@ class Group(ABC):
 
     def explain(self, slot: int) -> str:
         """Which room and index keep a subscription, and its parameters."""
-        values = "".join(f"\n  {name}: {value}" for name, value in self.index.parameters(slot).items())
+        values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
         return f"engine: {self.room}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+
+    def _parameters(self, slot: int) -> dict[str, object]:
+        """As the index has them, with bounds as the values that they stand for."""
+        known = self.index.parameters(slot)
+        grids = [grid_of(dimension.type.arrow) for dimension in box_of(self.plan)]
+        for name in {"lo", "hi"} & known.keys():
+            bounds = zip(cast(list[float], known[name]), grids, strict=False)
+            shown = [bound if grid is None else grid.point(bound) for bound, grid in bounds]
+            known[name] = f"[{', '.join(map(str, shown))}]"
+        return known
 
     def arrays(self) -> Arrays:
         """The group's state."""

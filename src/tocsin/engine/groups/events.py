@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.floats import floats_of, weights_of
+from tocsin.engine.floats import weights_of
 from tocsin.engine.groups.base import Group
+from tocsin.engine.intake import NAME
 from tocsin.engine.streams import EventBatch, Stream
+from tocsin.engine.text import json_rows
 from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
 from tocsin.indexes.matching import (
     AdaptiveMatching,
@@ -89,7 +91,7 @@ class ThresholdGroup(EventGroup):
     def read(self, batch: EventBatch) -> tuple[np.ndarray, np.ndarray]:
         values = np.empty((len(batch), len(self._box)), np.float64)
         for position, name in enumerate(self._box):
-            values[:, position] = floats_of(batch.column(name))
+            values[:, position] = batch.coordinates(name)
         if self._column is None:
             return values, np.ones(len(batch), np.int64)
         return values, weights_of(batch.column(self._column), name=self._column)
@@ -106,7 +108,10 @@ class ThresholdGroup(EventGroup):
         return np.unique(changes.subscription[~self._repeat[changes.subscription]])
 
     def rows(self, changes: ChangeSet) -> pa.Array:
-        return pa.nulls(len(changes.row), pa.string())
+        if self._source.schema.key is None:
+            return pa.nulls(len(changes.row), pa.string())
+        assert self._batch is not None
+        return json_rows(pa.table({NAME: self._batch.names(changes.row)}))
 
     def result(self, slot: int) -> pa.Table:
         reached, missing = self._index.progress(np.array([slot], np.int32))
@@ -166,7 +171,7 @@ class MatchGroup(EventGroup):
         self._index.register(slots, predicates)
 
     def read(self, batch: EventBatch) -> Any:
-        return batch.events()
+        return batch.events(self._index.asks)
 
     def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
         self._batch = batch
@@ -177,7 +182,7 @@ class MatchGroup(EventGroup):
     def explain_event(self, slot: int, batch: EventBatch) -> str:
         """Why a subscription does or does not match the first event of a batch."""
         one = self._index.conjunctions(np.array([slot], np.int32))
-        return verdict(examine(one, batch.events()), self._source.score)
+        return verdict(examine(one, batch.events(self._index.asks)), self._source.score)
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         assert self._batch is not None
@@ -194,6 +199,8 @@ class MatchGroup(EventGroup):
         schema = self._source.schema.columns
         select = self._selects[self._select[slot]]
         fields = [(item.name, schema[item.column].arrow if schema else pa.null()) for item in select]
+        if self._source.schema.key is not None:
+            fields.append((NAME, pa.string()))
         return pa.schema(fields).empty_table()
 
     def arrays(self) -> Arrays:

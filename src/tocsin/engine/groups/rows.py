@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.arrow import with_nulls
+from tocsin.engine.arrow import one_array, with_nulls
 from tocsin.engine.compiling import compile_score
 from tocsin.engine.deltas import SourceDelta
 from tocsin.engine.groups.base import Group
+from tocsin.engine.intake import NAME
+from tocsin.engine.limits import Limits, as_doubles, compared, joined
 from tocsin.engine.tables import Table
-from tocsin.engine.text import json_rows
+from tocsin.engine.text import json_rows, text_of
 from tocsin.engine.windows import Window
+from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import (
     LEAVE,
     Arrays,
@@ -56,7 +60,11 @@ class RowGroup(Group):
 
     @abstractmethod
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        """What the delta changes for the group's subscriptions."""
+        """What the delta changes for the group's subscriptions. `limits` must have been seen to."""
+
+    @abstractmethod
+    def limits(self, source: str) -> Limits:
+        """The values of a source that the group's index can keep exactly."""
 
     def follow(self, source: str, delta: SourceDelta) -> None:
         """Take the delta without asking what it changes."""
@@ -70,8 +78,20 @@ class SelectGroup(RowGroup):
         super().__init__(plan, (source,))
         self._source = source
         self._select = plan.select
-        self._columns = where_columns(plan)
-        self._columns += list(plan.score.columns) if plan.score else []
+        box = [dimension.column for dimension in plan.box]
+        region = region_of(plan)
+        computed = list(region.columns) if region else []
+        #: the grid of a score that is a column by itself
+        self._grid: Grid | None = None
+        if plan.score is not None and isinstance(plan.score.expression, Column):
+            name = plan.score.columns[0]
+            self._grid = grid_of(source.store.schema.field(name).type)
+            self._columns = [*map(_compared, box), *map(_computed, computed), _compared(name)]
+            box = [*box, name]
+        else:
+            computed += plan.score.columns if plan.score else ()
+            self._columns = [*map(_compared, box), *map(_computed, computed)]
+        self._limits = compared(source.store.schema, box)
         self._shown = [item.column for item in plan.select]
         self._index = _select_index(plan, windowed=isinstance(source, Window))
         self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
@@ -85,12 +105,18 @@ class SelectGroup(RowGroup):
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
         touched = delta.touched(self._shown)
-        return self._index.apply(delta.for_index(*_columns(delta, self._columns), touched))
+        return self._index.apply(delta.for_index(*columns_of(delta, self._columns), touched))
+
+    def limits(self, source: str) -> Limits:
+        return self._limits
+
+    def scores(self, changes: ChangeSet) -> Floats:
+        return changes.score if self._grid is None else self._grid.doubles(changes.score)
 
     def follow(self, source: str, delta: SourceDelta) -> None:
         if isinstance(self._index, TopKRange):
             untouched = np.zeros(len(delta), np.bool_)
-            self._index.follow(delta.for_index(*_columns(delta, self._columns), untouched))
+            self._index.follow(delta.for_index(*columns_of(delta, self._columns), untouched))
         else:
             self.apply(source, delta)
 
@@ -120,6 +146,13 @@ class AggregateGroup(RowGroup):
         self._name = plan.name
         self._where = where_columns(plan)
         self._index = _aggregate_index(plan)
+        self._is_extreme = plan.function in ("min", "max")
+        schema = source.store.schema
+        self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None
+        box = [dimension.column for dimension in plan.box]
+        self._limits = compared(schema, [*box, plan.column] if self._is_extreme and plan.column else box)
+        if plan.function in ("sum", "avg") and plan.column:
+            self._limits = joined([self._limits, as_doubles(schema, [plan.column])])
 
     @property
     def index(self) -> RowIndex:
@@ -127,6 +160,12 @@ class AggregateGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         return self._index.apply(self._seen(delta))
+
+    def limits(self, source: str) -> Limits:
+        return self._limits
+
+    def scores(self, changes: ChangeSet) -> Floats:
+        return changes.score if self._grid is None else self._grid.doubles(changes.score)
 
     def follow(self, source: str, delta: SourceDelta) -> None:
         if isinstance(self._index, ExtremeRange):
@@ -136,14 +175,15 @@ class AggregateGroup(RowGroup):
 
     def _seen(self, delta: SourceDelta) -> RowDelta:
         """The delta as the index sees it."""
-        before, after = _columns(delta, self._where)
+        before, after = columns_of(delta, self._where)
         if self._column is None or not self._is_numeric():
             # COUNT looks only at whether the value is there.
             present_before, present_after = self._presence(delta)
             before.append(present_before)
             after.append(present_after)
         else:
-            y_before, y_after = delta.floats(self._column)
+            read = delta.coordinates if self._is_extreme else delta.floats
+            y_before, y_after = read(self._column)
             before.append(y_before)
             after.append(y_after)
         return delta.for_index(before, after, np.zeros(len(delta), np.bool_))
@@ -189,16 +229,35 @@ class AggregateGroup(RowGroup):
         )
 
 
-def where_columns(plan: TopK | Rows | Aggregate | Distinct) -> list[str]:
+class Reading(NamedTuple):
+    """A column as an index reads it: to be compared, or to be computed with."""
+
+    column: str
+    is_compared: bool
+
+
+def where_columns(plan: Aggregate | Distinct) -> list[Reading]:
     """The columns of the ranges, then those of the disk or half-plane if there is one."""
     region = region_of(plan)
-    return [dimension.column for dimension in plan.box] + list(region.columns if region else ())
+    box = [_compared(dimension.column) for dimension in plan.box]
+    return box + [_computed(column) for column in (region.columns if region else ())]
+
+
+def _compared(column: str) -> Reading:
+    return Reading(column, True)
+
+
+def _computed(column: str) -> Reading:
+    return Reading(column, False)
 
 
 def selected(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Table:
     """The SELECT list of the rows at `positions`, under the names it gives them."""
-    rows = source.store.take(positions, list(dict.fromkeys(item.column for item in select)))
-    return pa.table([rows.column(item.column) for item in select], names=[item.name for item in select])
+    name = source.schema.key if isinstance(source, Window) else None
+    wanted = [item.column for item in select] + ([] if name is None else [name])
+    rows = source.store.take(positions, list(dict.fromkeys(wanted)))
+    shown = pa.table([rows.column(item.column) for item in select], names=[item.name for item in select])
+    return shown if name is None else shown.append_column(NAME, text_of(one_array(rows.column(name))))
 
 
 def rows_at(source: Table | Window, delta: SourceDelta | None, rows: Ints, steps: Ints) -> Longs:
@@ -217,8 +276,11 @@ def distinct_json(source: Table | Window, positions: Longs, select: tuple[Select
     return texts.take(pa.array(place - first, mask=positions < 0))
 
 
-def _columns(delta: SourceDelta, names: list[str]) -> tuple[list[Floats], list[Floats]]:
-    pairs = [delta.floats(name) for name in names]
+def columns_of(delta: SourceDelta, readings: list[Reading]) -> tuple[list[Floats], list[Floats]]:
+    """The columns before and after, as an index reads them."""
+    pairs = [
+        delta.coordinates(column) if is_compared else delta.floats(column) for column, is_compared in readings
+    ]
     return [before for before, _ in pairs], [after for _, after in pairs]
 
 

@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.groups.rows import RowGroup, _columns, rows_at, selected, where_columns
+from tocsin.engine.groups.rows import Reading, RowGroup, columns_of, rows_at, selected, where_columns
 from tocsin.engine.interning import Interner, Values
+from tocsin.engine.limits import Limits, compared
 from tocsin.engine.saving import below, prefixed
 from tocsin.engine.tables import Table
-from tocsin.engine.text import json_pairs, json_rows, value_of
+from tocsin.engine.text import json_pairs, json_rows, number_names, value_of
 from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet
 from tocsin.indexes.ranges import RangeDistinct, RangeJoin
 from tocsin.language import Distinct, Join, Selected
@@ -29,6 +30,7 @@ class DistinctGroup(RowGroup):
         self._selected = plan.selected
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
+        self._limits = compared(source.store.schema, [dimension.column for dimension in plan.box])
         self._values = Interner()
         region = None if plan.region is None else plan.region.kind
         self._index = RangeDistinct(len(plan.box), region=region)
@@ -38,7 +40,7 @@ class DistinctGroup(RowGroup):
         return self._index
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        before, after = _columns(delta, self._where)
+        before, after = columns_of(delta, self._where)
         values_before, values_after = delta.values(self._selected.column)
         after.append(self._values.acquire(values_after))
         before.append(self._values.release(values_before))
@@ -49,6 +51,9 @@ class DistinctGroup(RowGroup):
         before.append(y_before)
         after.append(y_after)
         return self._index.apply(delta.for_index(before, after, np.zeros(len(delta), np.bool_)))
+
+    def limits(self, source: str) -> Limits:
+        return self._limits
 
     def finish(self) -> None:
         super().finish()
@@ -88,9 +93,13 @@ class JoinGroup(RowGroup):
         self._on = (plan.left_on, plan.right_on)
         self._select = plan.select
         boxes = (plan.left_box, plan.right_box)
-        self._boxes = tuple([dimension.column for dimension in box] for box in boxes)
+        self._boxes = tuple([Reading(dimension.column, True) for dimension in box] for box in boxes)
+        self._limits = [
+            compared(side.store.schema, [column for column, _ in box])
+            for side, box in zip((left, right), self._boxes, strict=True)
+        ]
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
-        #: numbers of two types are compared as doubles
+        #: numbers of two types are compared by what they are, whatever it is written as
         self._is_mixed = len(types) > 1
         self._values = Interner()
         self._index = RangeJoin(len(plan.left_box), len(plan.right_box))
@@ -102,12 +111,15 @@ class JoinGroup(RowGroup):
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
         side = self.sources.index(source)
-        before, after = _columns(delta, self._boxes[side])
+        before, after = columns_of(delta, self._boxes[side])
         on_before, on_after = self._joined_by(delta, self._on[side])
         after.append(self._values.acquire(on_after))
         before.append(self._values.release(on_before))
         touched = delta.touched([item.column for item in self._select if item.source == source])
         return self._index.apply(delta.for_index(before, after, touched), side)
+
+    def limits(self, source: str) -> Limits:
+        return self._limits[self.sources.index(source)]
 
     def finish(self) -> None:
         super().finish()
@@ -147,7 +159,7 @@ class JoinGroup(RowGroup):
     def _joined_by(self, delta: SourceDelta, name: str) -> tuple[Values, Values]:
         if not self._is_mixed:
             return delta.values(name)
-        before, after = (one_array(column.cast(pa.float64(), safe=False)) for column in delta.column(name))
+        before, after = (number_names(one_array(column)) for column in delta.column(name))
         return before, after
 
     def arrays(self) -> Arrays:

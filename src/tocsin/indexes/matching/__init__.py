@@ -5,11 +5,18 @@ from tocsin.indexes.matching.adaptive import AdaptiveMatching
 from tocsin.indexes.matching.betree import BEStarTree, BETree
 from tocsin.indexes.matching.common_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.conjunctions import Conjunctions
-from tocsin.indexes.matching.events import Events, events_from_columns, events_from_rows, row_of
+from tocsin.indexes.matching.events import (
+    Events,
+    SeveralValues,
+    events_from_columns,
+    events_from_rows,
+    row_of,
+)
 from tocsin.indexes.matching.examine import examine, verdict
 from tocsin.indexes.matching.kindex import CountingIndex, KIndex
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.sets import EventSets, sets_from_rows
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 
 __all__ = [
@@ -20,15 +27,18 @@ __all__ = [
     "BETree",
     "Conjunctions",
     "CountingIndex",
+    "EventSets",
     "Events",
     "IdOrder",
     "KIndex",
     "MatchScan",
     "PredicateColumns",
+    "SeveralValues",
     "conjunctions_from_triplets",
     "events_from_columns",
     "events_from_rows",
     "examine",
     "row_of",
+    "sets_from_rows",
     "verdict",
 ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Ints
+import numpy as np
+
+from tocsin.indexes.contract import Arrays, Bools, ChangeSet, Ints
 from tocsin.indexes.matching.access import TAIL, AccessIndex
-from tocsin.indexes.matching.common_kernels import IdOrder
-from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.common_kernels import KINDS, IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.sets import EventSets, match_sets
+from tocsin.indexes.shared.columns import grown
 
 #: Slots from which on access predicates are taken. Measured: as fast as the scan from there on for an event
 #: alone.
@@ -48,6 +52,10 @@ class AdaptiveMatching:
         #: one more than the largest slot ever there
         self._top = 0
         self._index: MatchScan | AccessIndex = MatchScan(capacity, score)
+        #: attributes that somebody has asked about
+        self._attributes: set[str] = set()
+        #: by attribute, bool by slot: the conjunction has several conditions on it
+        self._repeated: dict[str, Bools] = {}
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
         """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
@@ -58,20 +66,49 @@ class AdaptiveMatching:
             self._top = max(self._top, int(slots.max()) + 1)
         if self._top >= self._many:
             self._take_access()
-        self._index.register(slots, predicates)
+        held = conjunctions_of(predicates, len(slots))
+        self._note(slots, held)
+        self._index.register(slots, held)
+
+    def _note(self, slots: Ints, held: Conjunctions) -> None:
+        """Note what is asked about, and several times in one conjunction."""
+        self._attributes.update(held.names)
+        attribute = (held.predicates["key"] - 1) // KINDS
+        pairs = np.sort(np.repeat(np.arange(len(slots)), held.counts) * len(held.names) + attribute)
+        place, number = np.divmod(np.unique(pairs[1:][pairs[1:] == pairs[:-1]]), max(len(held.names), 1))
+        for each in np.unique(number).tolist():
+            name = held.names[each]
+            flags = grown(self._repeated.get(name, np.zeros(0, np.bool_)), self._top, False)
+            flags[slots[place[number == each]]] = True
+            self._repeated[name] = flags
+
+    def asks(self, attribute: str) -> bool:
+        """Whether some conjunction asks about an attribute, or did."""
+        return attribute in self._attributes
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: amortised as to register them."""
         self._index.terminate(slots)
+        for flags in self._repeated.values():
+            flags[slots[slots < len(flags)]] = False
 
-    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+    def apply(self, events: Events | EventSets, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
 
         Cost: that of the index chosen; as to register all when it is.
         """
+        if isinstance(events, EventSets):
+            return match_sets(self, self._unsure(events), events, top, ids, self._score)
         if self._top >= self._some and self._top * events.n_events >= self._work:
             self._take_access()
         return self._index.apply(events, top, ids)
+
+    def _unsure(self, sets: EventSets) -> Ints:
+        """The slots that different values of one attribute may satisfy."""
+        if not sets.is_whole:
+            return np.flatnonzero(self.arrays()["slots_count"] > 0).astype(np.int32)
+        found = [np.flatnonzero(self._repeated[name]) for name in sets.several if name in self._repeated]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *found])).astype(np.int32)
 
     def result(self, slots: Ints) -> ChangeSet:
         """Nothing: a stream without a window holds no rows."""
@@ -91,6 +128,9 @@ class AdaptiveMatching:
         if self._top >= self._many:
             self._index = AccessIndex(self._capacity, self._tail, self._score)
         self._index.restore(arrays)
+        self._attributes, self._repeated = set(), {}
+        slots = np.flatnonzero(arrays["slots_count"] > 0).astype(np.int32)
+        self._note(slots, self._index.conjunctions(slots))
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""

@@ -25,4 +25,4 @@ class Attributes:
         if events.names != self._asked:
             self._asked = list(events.names)
             self._known = np.array([self._number.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(self._known, *events[1:])
+        return EventColumns(self._known, *events.columns)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
 from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT
 from tocsin.indexes.shared.texts import texts_of
+from tocsin.ordinals import EXACT
+from tocsin.times import DAY, days, microseconds, microseconds_of
 
 #: The key of a sparse row that holds the weights of its attributes.
 WEIGHTS = "_weights"
@@ -48,28 +52,45 @@ class Events(NamedTuple):
     heap: Bytes
     #: float64 (entries,): the event's weight of that attribute
     weight: Floats
+    #: by attribute, the first whole number that is no double, and its row: it cannot be compared
+    inexact: Mapping[str, str] = {}
 
     @property
     def n_events(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """All that is by event or by entry."""
+        return self[1:-1]
+
 
 def settled(events: Events) -> Events:
     """The same with columns that follow one another in memory, as kernels take them for granted."""
-    if all(column.flags.c_contiguous for column in events[1:]):
+    if all(column.flags.c_contiguous for column in events.columns):
         return events
-    columns: Any = (np.ascontiguousarray(column) for column in events[1:])
-    return Events(events.names, *columns)
+    columns: Any = (np.ascontiguousarray(column) for column in events.columns)
+    return Events._make([events.names, *columns, events.inexact])
 
 
-def events_from_rows(rows: Sequence[Mapping[str, Any]]) -> Events:
-    """Read sparse rows: each a dict of attribute to number, string, boolean or (low, high).
+class SeveralValues(Exception):
+    """A row has several values of an attribute: see `sets`."""
 
-    `None` and NaN are missing. Cost: linear in the entries, in Python.
+
+def is_several(value: Any) -> bool:
+    """Whether a value of a sparse row is several; a tuple is a range."""
+    return isinstance(value, list | set | frozenset | np.ndarray)
+
+
+def events_from_rows(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Events:
+    """Read sparse rows: each a dict of attribute to number, string, boolean, time or tuple (low, high).
+
+    `None` and NaN are missing. `numbers` are what errors call the rows. Raises SeveralValues for a list.
+    Cost: linear in the entries, in Python.
     """
     builder = _Builder()
     for row, values in enumerate(rows):
-        builder.add(row, values)
+        builder.add(row if numbers is None else numbers[row], values)
     return builder.events()
 
 
@@ -82,6 +103,7 @@ class _Builder:
         self._entries: list[tuple[int, int, float, float, int, int, float]] = []
         self._texts: list[bytes] = []
         self._n_bytes = 0
+        self._inexact: dict[str, str] = {}
 
     def add(self, row: int, values: Mapping[str, Any]) -> None:
         if not isinstance(values, Mapping):
@@ -113,6 +135,7 @@ class _Builder:
             text_length=np.array(text_length, np.int32),
             heap=np.frombuffer(bytearray(b"".join(self._texts)), np.uint8),
             weight=np.array(weight, np.float64),
+            inexact=self._inexact,
         )
 
     def _attribute(self, row: int, name: str) -> int:
@@ -133,12 +156,22 @@ class _Builder:
             self._texts.append(text)
             self._n_bytes += len(text)
             return TEXT, 0.0, 0.0, len(text)
-        if isinstance(value, tuple | list):
+        if is_several(value):
+            raise SeveralValues
+        if isinstance(value, tuple):
             if len(value) != 2:
                 raise RowError(f"row {row}, attribute {name!r}: a range is (low, high), not {value!r}")
-            return NUMBER, _number(row, name, value[0]), _number(row, name, value[1]), 0
-        number = _number(row, name, value)
+            return NUMBER, self._number(row, name, value[0]), self._number(row, name, value[1]), 0
+        number = self._number(row, name, value)
         return NUMBER, number, number, 0
+
+    def _number(self, row: int, name: str, value: Any) -> float:
+        if isinstance(value, date | np.datetime64):
+            return _time(row, name, value)
+        number = _number(row, name, value)
+        if abs(number) >= EXACT and isinstance(value, int | np.integer | Decimal) and number != value:
+            self._inexact.setdefault(name, f"row {row}: {value}")
+        return number
 
 
 def _number(row: int, name: str, value: Any) -> float:
@@ -151,6 +184,19 @@ def _number(row: int, name: str, value: Any) -> float:
         f"row {row}, attribute {name!r}: {type(value).__name__} is not a number; "
         "a value is a number, a string, a boolean or a (low, high) range of numbers, a weight is a number"
     )
+
+
+def _time(row: int, name: str, value: Any) -> float:
+    """A time as UTC microseconds, a date as its midnight."""
+    try:
+        if isinstance(value, np.datetime64):
+            count = value.astype("datetime64[us]")
+            return float("nan") if np.isnat(count) else float(count.astype(np.int64))
+        if isinstance(value, datetime):
+            return float("nan") if value != value else float(microseconds(value))
+        return float(days(value) * DAY)
+    except (ValueError, OverflowError):
+        raise RowError(f"row {row}, attribute {name!r}: {value!r} is not a time") from None
 
 
 def _encoded(row: int, name: str, value: str) -> bytes:
@@ -196,7 +242,28 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
     offsets = np.zeros(table.num_rows + 1, np.int64)
     np.bincount(entries.event, minlength=table.num_rows).cumsum(out=offsets[1:])
     weight = _entry_weights(weights, entries.event, entries.attribute, list(names))
-    return Events(list(names), offsets, *entries[1:], weight)
+    inexact = {column.name: why for column in columns if (why := _inexact(column)) is not None}
+    return Events(list(names), offsets, *entries[1:], weight, inexact)
+
+
+def _inexact(column: _Column) -> str | None:
+    """The first whole number of a column that is no double, and its row."""
+    kind = column.kind
+    if not (pa.types.is_int64(kind) or pa.types.is_uint64(kind)) or not len(column.values):
+        return None
+    ends = pc.min_max(column.values)
+    if all(end is None or abs(end) <= EXACT for end in (ends["min"].as_py(), ends["max"].as_py())):
+        return None
+    for row, value in enumerate(column.values.to_pylist()):
+        if value is not None and int(float(value)) != value:
+            return f"row {row}: {value}"
+    return None
+
+
+class _Column(NamedTuple):
+    name: str
+    kind: pa.DataType
+    values: Any
 
 
 def refuse_repeated(event: Longs, attribute: Ints, names: list[str]) -> None:
@@ -280,12 +347,6 @@ def _joined(parts: Sequence[_Entries]) -> _Entries:
     order = np.argsort(np.concatenate([part.event for part in parts]), kind="stable")
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return _Entries._make([*(column[order] for column in columns[:-1]), columns[-1]])
-
-
-class _Column(NamedTuple):
-    name: str
-    kind: pa.DataType
-    values: Any
 
 
 def _map_entries(names: dict[str, int], column: _Column) -> _Entries:
@@ -372,10 +433,13 @@ def is_valid(column: Any) -> Any:
 def doubles_of(name: str, column: Any) -> Floats:
     """A column of numbers, booleans or times as doubles, NaN for null."""
     kind = column.type
-    if pa.types.is_decimal128(kind):
+    if pa.types.is_decimal(kind):
         return doubles_of_decimals(column)
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("us"))
+        kind = column.type
     if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+        column = microseconds_of(column)
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise RowError(f"column {name!r}: {kind} is not a type of values")
     if pa.types.is_boolean(kind):

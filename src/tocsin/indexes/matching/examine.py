@@ -10,6 +10,7 @@ from tocsin.indexes.matching.common_kernels import BOOLEAN, PRODUCT, SCORES, TEX
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.sets import EventSets
 
 
 class Examined(NamedTuple):
@@ -26,8 +27,15 @@ class Examined(NamedTuple):
     event_weight: float
 
 
-def examine(one: Conjunctions, events: Events) -> list[Examined]:
+def examine(one: Conjunctions, events: Events | EventSets) -> list[Examined]:
     """Each predicate of one conjunction against the first of `events`. Cost: linear in both."""
+    if isinstance(events, EventSets):
+        return _examine_plain(one, events.plain, int(np.count_nonzero(events.owner == 0)))
+    return _examine_plain(one, events, 1)
+
+
+def _examine_plain(one: Conjunctions, events: Events, count: int) -> list[Examined]:
+    """The first `count` events are one, each with some of its values."""
     described = one.describe(0)
     # Each alone is a conjunction of one predicate: what holds is what the scan matches.
     scan = MatchScan()
@@ -35,13 +43,15 @@ def examine(one: Conjunctions, events: Events) -> list[Examined]:
     scan.register(slots, one._replace(counts=np.ones(len(described), np.int32)))
     nobody = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), slots[:0], slots)
     found = scan.apply(events, None, nobody)
-    holds = set(found.subscription[found.step == 0].tolist())
-    entries = {events.names[events.attribute[entry]]: entry for entry in range(int(events.offsets[1]))}
+    holds = set(found.subscription[found.step < count].tolist())
+    entries: dict[str, list[int]] = {}
+    for entry in range(int(events.offsets[count])):
+        entries.setdefault(events.names[events.attribute[entry]], []).append(entry)
     examined = []
     for number, (attribute, asked, weight) in enumerate(described):
-        entry = entries.get(attribute)
-        seen = None if entry is None else _value(events, entry)
-        event_weight = 1.0 if entry is None else float(events.weight[entry])
+        mine = entries.get(attribute, [])
+        seen = ", ".join(dict.fromkeys(_value(events, entry) for entry in mine)) or None
+        event_weight = float(events.weight[mine[0]]) if mine else 1.0
         examined.append(Examined(attribute, asked, seen, number in holds, weight, event_weight))
     return examined
 

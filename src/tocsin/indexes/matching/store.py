@@ -141,7 +141,7 @@ class PredicateStore:
     def translate(self, events: Events) -> EventColumns:
         """Events, and which of their attributes are known here. Cost: linear in the names."""
         known = np.array([self.attributes.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(known, *events[1:])
+        return EventColumns(known, *events.columns)
 
     def sweep(self) -> None:
         """Write everything afresh in slot order, without what is no longer used. Cost: linear."""

@@ -1,0 +1,150 @@
+"""Events with several values of one attribute: a condition holds if one of the values satisfies it.
+
+Such an event becomes plain ones, one for each way to choose a value of every attribute, and matches what one
+of them matches. That misses nothing but conjunctions with several conditions on such an attribute, which
+different values may satisfy: these are held against the event condition by condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product, zip_longest
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tocsin.errors import RowError
+from tocsin.indexes.contract import ChangeSet, Floats, Ints, Longs
+from tocsin.indexes.matching.common_kernels import IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.events import Events, events_from_rows, is_several
+from tocsin.indexes.matching.reports import changes_of
+from tocsin.indexes.matching.scan import MatchScan
+
+#: So many plain events may come of one. Of more, every condition of every conjunction is looked at instead.
+MOST = 1 << 12
+
+_REDUCE = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+class EventSets(NamedTuple):
+    """Events, some of them with several values of an attribute, as plain ones."""
+
+    plain: Events
+    #: int32 (plain events,): which event it is of, in order
+    owner: Ints
+    n_events: int
+    #: the attributes that have several values somewhere
+    several: frozenset[str]
+    #: whether there is a plain event for each way to choose; each value is in one of them anyway
+    is_whole: bool
+
+
+class Matcher(Protocol):
+    """An index of conjunctions of plain events."""
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet: ...
+
+    def conjunctions(self, slots: Ints) -> Conjunctions: ...
+
+
+def sets_from_rows(rows: Sequence[Mapping[str, Any]]) -> EventSets:
+    """Read sparse rows as `events_from_rows` does; a list, a set or an array is several values.
+
+    Cost: linear in the plain events, in Python.
+    """
+    plain: list[Mapping[str, Any]] = []
+    owner: list[int] = []
+    several: set[str] = set()
+    is_whole = True
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise RowError(
+                f"row {number}: a sparse row is a dict of attribute to value, not {type(row).__name__}"
+            )
+        values = {name: _values_of(number, name, value) for name, value in row.items() if is_several(value)}
+        found, every = _choices(values)
+        is_whole &= every
+        several |= {name for name, some in values.items() if len(some) > 1}
+        rest = {name: value for name, value in row.items() if name not in values}
+        plain += [{**rest, **choice} for choice in found]
+        owner += [number] * len(found)
+    events = events_from_rows(plain, owner)
+    return EventSets(events, np.array(owner, np.int32), len(rows), frozenset(several), is_whole)
+
+
+def _values_of(row: int, name: str, value: Any) -> list[Any]:
+    """The values of an attribute, each once."""
+    given = value.tolist() if isinstance(value, np.ndarray) else list(value)
+    for item in given:
+        if is_several(item) or isinstance(item, Mapping):
+            raise RowError(f"row {row}, attribute {name!r}: a list holds values, not {type(item).__name__}s")
+    try:
+        # True and 1 are two values.
+        return list({(type(item), item): item for item in given if item is not None}.values())
+    except TypeError:
+        raise RowError(f"row {row}, attribute {name!r}: {value!r} is not a list of values") from None
+
+
+def _choices(values: Mapping[str, list[Any]]) -> tuple[list[dict[str, Any]], bool]:
+    """Each way to choose; if these are too many, some in which each value is. And whether it is each."""
+    names = [name for name, some in values.items() if some]
+    columns = [values[name] for name in names]
+    if prod(map(len, columns)) <= MOST:
+        return [dict(zip(names, chosen, strict=True)) for chosen in product(*columns)], True
+    return [dict(zip(names, chosen, strict=True)) for chosen in zip_longest(*columns)], False
+
+
+def match_sets(
+    index: Matcher, unsure: Ints, sets: EventSets, top: int | None, ids: IdOrder, score: str
+) -> ChangeSet:
+    """What `index` and the conjunctions at `unsure`, condition by condition, match.
+
+    Cost: that of the index for the plain events, and a scan of `unsure`.
+    """
+    found = index.apply(sets.plain, None, ids)
+    event, slot, scores = sets.owner[found.step], found.subscription, found.score
+    if len(unsure):
+        more = _match_unsure(index.conjunctions(unsure), unsure, sets, score)
+        event, slot = np.concatenate([event, more[0]]), np.concatenate([slot, more[1]])
+        scores = np.concatenate([scores, more[2]])
+    pairs = event.astype(np.int64) * (int(slot.max(initial=0)) + 1) + slot
+    once = np.unique(pairs, return_index=True)[1]
+    event, slot, scores = event[once].astype(np.int32), slot[once].astype(np.int32), scores[once]
+    if top is None:
+        return changes_of(event, slot, scores, None)
+    names = [_id_of(ids, each) for each in slot.tolist()]
+    order = sorted(range(len(slot)), key=lambda at: (event[at], -scores[at], names[at]))
+    ranked = np.array(order, np.int64)
+    event, slot, scores = event[ranked], slot[ranked], scores[ranked]
+    rank = np.arange(len(event)) - np.searchsorted(event, event) + 1
+    is_best = rank <= top
+    return changes_of(event[is_best], slot[is_best], scores[is_best], rank[is_best].astype(np.int32))
+
+
+def _match_unsure(held: Conjunctions, slots: Ints, sets: EventSets, score: str) -> tuple[Ints, Ints, Floats]:
+    """Event, slot and score of each match, where each condition may be satisfied by another value."""
+    n_conditions = len(held.predicates)
+    scan = MatchScan(score=score)
+    conditions = np.arange(n_conditions, dtype=np.int32)
+    scan.register(conditions, held._replace(counts=np.ones(n_conditions, np.int32)))
+    nobody = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), conditions[:0], conditions)
+    found = scan.apply(sets.plain, None, nobody)
+    pairs: Longs = sets.owner[found.step].astype(np.int64) * n_conditions + found.subscription
+    pairs, once = np.unique(pairs, return_index=True)
+    event, condition = np.divmod(pairs, max(n_conditions, 1))
+    conjunction = np.repeat(np.arange(len(slots)), held.counts)[condition]
+    starts = np.flatnonzero(np.diff(event * len(slots) + conjunction, prepend=-1))
+    n_held = np.diff(np.append(starts, len(pairs)))
+    is_match = n_held == held.counts[conjunction[starts]]
+    # A condition alone scores what it adds to its conjunction.
+    scores = _REDUCE[score].reduceat(found.score[once], starts) if len(starts) else np.zeros(0)
+    at = starts[is_match]
+    return event[at].astype(np.int32), slots[conjunction[at]], scores[is_match]
+
+
+def _id_of(ids: IdOrder, slot: int) -> bytes:
+    owner = ids.owner[slot]
+    start = int(ids.starts[owner])
+    return bytes(ids.heap[start : start + int(ids.lengths[owner])].tobytes())

@@ -27,7 +27,7 @@ from tests.oracles.regions import holds, rows_inside
 from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, TopKScan
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.boxtree_kernels import find_boxes
-from tocsin.indexes.ranges.region_kernels import (
+from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
     DISK,

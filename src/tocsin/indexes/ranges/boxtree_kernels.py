@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.ranges.region_kernels import (
+from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
     NO_REGION,

@@ -34,7 +34,7 @@ from tocsin.indexes.ranges.orders_kernels import (
     last_row,
     open_orders,
 )
-from tocsin.indexes.ranges.region_kernels import APART, WITHIN
+from tocsin.indexes.shared.region_kernels import APART, WITHIN
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,

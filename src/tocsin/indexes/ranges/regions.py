@@ -9,10 +9,8 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats
 from tocsin.indexes.ranges.images import widened
-from tocsin.indexes.ranges.region_kernels import DISK, HALF_PLANE, NO_REGION, REGION_ROWS
+from tocsin.indexes.shared.region_kernels import DISK, KINDS, REGION_ROWS
 from tocsin.indexes.ranges.step_kernels import Boxes
-
-_KINDS = {None: NO_REGION, "disk": DISK, "half-plane": HALF_PLANE}
 
 #: Rounding and underflow make a disk larger by at most this part of its radius, and by this much.
 _SLACK = 2.0**-40
@@ -32,7 +30,7 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, dimensions: int, region: str | None) -> Layout:
         """The layout of so many ranges and a `disk`, a `half-plane` or none."""
-        return cls(dimensions, _KINDS[region])
+        return cls(dimensions, KINDS[region])
 
     @property
     def width(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import find_places
-from tocsin.indexes.ranges.region_kernels import (
+from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
     NO_REGION,

@@ -23,6 +23,7 @@ from tocsin.indexes.shared.jit import lean_kernel
 NO_REGION = 0
 DISK = 1
 HALF_PLANE = 2
+KINDS = {None: NO_REGION, "disk": DISK, "half-plane": HALF_PLANE}
 
 #: Where boxes have a region, its a, b, c are bounds of three dimensions, lower and upper alike, after the
 #: first dimension. Of a row these are x, z, and nothing.

@@ -27,6 +27,7 @@ from tests.oracles.regions import holds, rows_inside
 from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, TopKScan
 from tocsin.indexes.ranges.bounds import TREES, Bounds, Trees
 from tocsin.indexes.ranges.boxtree_kernels import find_boxes
+from tocsin.indexes.ranges.regions import Layout
 from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
@@ -37,7 +38,6 @@ from tocsin.indexes.shared.region_kernels import (
     is_in_region,
     mark_regions,
 )
-from tocsin.indexes.ranges.regions import Layout
 
 INF, NAN = math.inf, math.nan
 KINDS = ("disk", "half-plane")

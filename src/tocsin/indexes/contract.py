@@ -66,6 +66,21 @@ class RowDelta(NamedTuple):
     #: and score stay: a selected column differs, or the key was deleted and inserted again.
     touched: Bools
 
+    @classmethod
+    def inserting(cls, row: Ints | Longs, born: Longs, values: Floats) -> Self:
+        """One step that inserts rows, which nothing says anything about yet."""
+        count = len(row)
+        return cls(
+            seq=np.zeros(1, np.int64),
+            step=np.zeros(count, np.int32),
+            row=row.astype(np.int32),
+            born_before=np.full(count, ABSENT, np.int64),
+            born_after=born.astype(np.int64),
+            before=np.full(values.shape, np.nan),
+            after=np.ascontiguousarray(values, np.float64),
+            touched=np.zeros(count, np.bool_),
+        )
+
 
 class ChangeSet(NamedTuple):
     """Changes as an index reports them: parallel columns, in reporting order.
@@ -161,3 +176,10 @@ class RowIndex(BoundIndex, Protocol):
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Take the delta's steps one after the other and report what each changes, net within a step."""
+
+
+class RankedIndex(RowIndex, Protocol):
+    """An index of top-k over rows that can say what rows it has."""
+
+    def rows(self) -> RowDelta:
+        """All rows that can be in an answer, as one step that inserts them. Cost: linear."""

@@ -31,10 +31,17 @@ from tocsin.indexes.contract import (
     RowIndex,
 )
 from tocsin.indexes.ranges import ExtremeRange, RangeAggregate, TopKRange, TopKScan
+from tocsin.indexes.shared.limits import ByLimit, LimitClass
+from tocsin.indexes.shared.longlists import LongLists
 from tocsin.indexes.shared.members import Members
 from tocsin.indexes.windows import PreferenceViews
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
 from tocsin.language.shapes import region_of
+
+#: Up to this k, lists of one range share tiles with those of the smallest k.
+SHORT = 64
+#: Above this k a list is kept whole.
+LONG = 1024
 
 
 class RowGroup(Group):
@@ -94,9 +101,8 @@ class SelectGroup(RowGroup):
         self._limits = compared(source.store.schema, box)
         self._shown = [item.column for item in plan.select]
         self._index = _select_index(plan, windowed=isinstance(source, Window))
-        self.room = "ranges" if isinstance(self._index, TopKScan | TopKRange) else "windows"
-        if isinstance(plan, Rows) and isinstance(source, Table):
-            self.room = "ranges"
+        is_plain = isinstance(plan, Rows) or isinstance(plan.score.expression, Column)
+        self.room = "ranges" if is_plain and isinstance(source, Table) else "windows"
 
     @property
     def index(self) -> RowIndex:
@@ -114,7 +120,7 @@ class SelectGroup(RowGroup):
         return changes.score if self._grid is None else self._grid.doubles(changes.score)
 
     def follow(self, source: str, delta: SourceDelta) -> None:
-        if isinstance(self._index, TopKRange):
+        if isinstance(self._index, ByLimit):
             untouched = np.zeros(len(delta), np.bool_)
             self._index.follow(delta.for_index(*columns_of(delta, self._columns), untouched))
         else:
@@ -288,14 +294,31 @@ def _select_index(plan: TopK | Rows, *, windowed: bool) -> RowIndex:
     dimensions = len(plan.box)
     if isinstance(plan, Rows):
         return Members(dimensions, compile_score(plan.score) if plan.score else None)
-    if isinstance(plan.score.expression, Column) and not windowed:
-        if plan.region is not None:
-            return TopKScan(dimensions, region=plan.region.kind, descending=plan.descending)
-        if dimensions == 1:
-            return TopKRange(descending=plan.descending)
-        return TopKScan(dimensions, descending=plan.descending)
-    return PreferenceViews(
-        dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
+    if windowed or not isinstance(plan.score.expression, Column):
+        views = PreferenceViews(
+            dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
+        )
+        return ByLimit(views, [_long_lists(plan, windowed=windowed)])
+    if plan.region is None and dimensions == 1:
+        # Tiles are as large as the largest k needs them.
+        larger = LimitClass(SHORT, lambda: TopKRange(descending=plan.descending))
+        return ByLimit(TopKRange(descending=plan.descending), [larger, _long_lists(plan, windowed=False)])
+    region = None if plan.region is None else plan.region.kind
+    scan = TopKScan(dimensions, region=region, descending=plan.descending)
+    return ByLimit(scan, [_long_lists(plan, windowed=False)])
+
+
+def _long_lists(plan: TopK, *, windowed: bool) -> LimitClass:
+    """The class of the largest k."""
+    return LimitClass(
+        LONG,
+        lambda: LongLists(
+            len(plan.box),
+            compile_score(plan.score),
+            region=None if plan.region is None else plan.region.kind,
+            descending=plan.descending,
+            newest_first=windowed,
+        ),
     )
 
 

@@ -10,8 +10,8 @@ from tocsin.indexes.contract import Arrays, Floats, Ints
 from tocsin.indexes.ranges.boxtree import LEAF, LONGEST_TAIL, BoxTree, empty_tree
 from tocsin.indexes.ranges.boxtree_kernels import N_USED, Tree
 from tocsin.indexes.ranges.images import largest_step
-from tocsin.indexes.shared.region_kernels import NO_REGION
 from tocsin.indexes.ranges.step_kernels import Boxes, Images
+from tocsin.indexes.shared.region_kernels import NO_REGION
 
 #: Boxes from which on a tree finds those that hold a row faster than testing all of them.
 MANY = 4096

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.indexes.contract import Bools, Floats, Ints, Longs
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
@@ -27,7 +28,6 @@ from tocsin.indexes.shared.region_kernels import (
     compare_region,
     mark_regions,
 )
-from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Places in `Tree.state`.
 N_BUILT = 0

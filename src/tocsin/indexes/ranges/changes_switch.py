@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RowDelta, RowIndex
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RankedIndex, RowDelta
 from tocsin.indexes.ranges.changes_topk import RangeExtreme, RangeTopK, RankedTiles
 from tocsin.indexes.ranges.ranked import ExtremeScan, TopKScan
 
@@ -20,12 +20,12 @@ class RankedRange:
     Both have the same arrays, so that one becomes the other by being restored from them.
     """
 
-    def __init__(self, scan: Callable[[], RowIndex], tiles: Callable[[], RowIndex], many: int) -> None:
+    def __init__(self, scan: Callable[[], RankedIndex], tiles: Callable[[], RankedIndex], many: int) -> None:
         self._new_scan = scan
         self._new_tiles = tiles
         self._many = many
         self._count = 0
-        self._index: RowIndex = scan()
+        self._index: RankedIndex = scan()
         self._is_tiled = False
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
@@ -54,6 +54,9 @@ class RankedRange:
 
     def result(self, slots: Ints) -> ChangeSet:
         return self._index.result(slots)
+
+    def rows(self) -> RowDelta:
+        return self._index.rows()
 
     def parameters(self, slot: int) -> dict[str, object]:
         return self._index.parameters(slot)

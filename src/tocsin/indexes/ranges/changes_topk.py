@@ -191,6 +191,11 @@ class RankedTiles:
             self._buffer.grow()
         return self._buffer.take(int(cursor[N_OUT]))
 
+    def rows(self) -> RowDelta:
+        """All rows that can be in an answer, as one step that inserts them. Cost: linear."""
+        rows, x, y, born = self._objects.rows()
+        return RowDelta.inserting(rows, born, np.column_stack((x, y * self._sign + 0.0)))
+
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
         shown: dict[str, object] = {"lo": [float(self._lo[slot])], "hi": [float(self._hi[slot])]}

@@ -34,7 +34,6 @@ from tocsin.indexes.ranges.orders_kernels import (
     last_row,
     open_orders,
 )
-from tocsin.indexes.shared.region_kernels import APART, WITHIN
 from tocsin.indexes.ranges.step_kernels import (
     AT,
     DONE,
@@ -53,6 +52,7 @@ from tocsin.indexes.ranges.step_kernels import (
     write_change,
 )
 from tocsin.indexes.shared.jit import inlined, kernel, lean_kernel
+from tocsin.indexes.shared.region_kernels import APART, WITHIN
 
 #: What else a kernel answers: there is no room for what happens in a step.
 LOG_FULL = 2

@@ -147,6 +147,13 @@ class RankedScan:
             self._buffer.grow()
         return self._buffer.take(int(cursor[N_OUT]))
 
+    def rows(self) -> RowDelta:
+        """All rows that can be in an answer, as one step that inserts them. Cost: linear."""
+        live = self._rows.live()
+        values = self._layout.given_columns(self._rows.columns.value[live])
+        values[:, -1] = values[:, -1] * self._sign + 0.0
+        return RowDelta.inserting(live, self._rows.columns.born[live], values)
+
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
         shown = self._layout.parameters(self._bounds.boxes, slot)

@@ -9,8 +9,8 @@ import numpy as np
 
 from tocsin.indexes.contract import Floats
 from tocsin.indexes.ranges.images import widened
-from tocsin.indexes.shared.region_kernels import DISK, KINDS, REGION_ROWS
 from tocsin.indexes.ranges.step_kernels import Boxes
+from tocsin.indexes.shared.region_kernels import DISK, KINDS, REGION_ROWS
 
 #: Rounding and underflow make a disk larger by at most this part of its radius, and by this much.
 _SLACK = 2.0**-40
@@ -59,6 +59,15 @@ class Layout(NamedTuple):
         seen[:, self.width :] = rest
         seen += 0.0
         return seen
+
+    def given_columns(self, seen: Floats) -> Floats:
+        """The inverse of `columns`, but that there is no -0.0. A copy."""
+        ranges = self.dimensions
+        if not self.region:
+            return seen[:, 0 if ranges else 1 :].copy()
+        first = seen[:, : min(ranges, 1)]
+        others = seen[:, 1 + REGION_ROWS : self.width]
+        return np.concatenate((first, others, seen[:, 1:3], seen[:, self.width :]), axis=1)
 
     def bounds(self, values: Mapping[str, np.ndarray]) -> tuple[Floats, Floats]:
         """The boxes of subscriptions, lower and upper bounds (n, dimensions), from their bound values."""

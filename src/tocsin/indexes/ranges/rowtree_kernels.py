@@ -14,6 +14,9 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import find_places
+from tocsin.indexes.ranges.step_kernels import AT, Boxes, Images, RowColumns
+from tocsin.indexes.ranges.tally_kernels import add_y
+from tocsin.indexes.shared.jit import inlined, lean_kernel
 from tocsin.indexes.shared.region_kernels import (
     APART,
     CUT,
@@ -23,9 +26,6 @@ from tocsin.indexes.shared.region_kernels import (
     compare_region,
     is_in_region,
 )
-from tocsin.indexes.ranges.step_kernels import AT, Boxes, Images, RowColumns
-from tocsin.indexes.ranges.tally_kernels import add_y
-from tocsin.indexes.shared.jit import inlined, lean_kernel
 
 #: Places in `RowTree.state`.
 N_BUILT = 0

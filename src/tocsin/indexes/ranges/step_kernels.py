@@ -17,8 +17,8 @@ import numpy as np
 
 from tocsin.indexes.contract import ABSENT, Bools, ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.ranges.boxtree_kernels import Tree, find_boxes, sort_values
-from tocsin.indexes.shared.region_kernels import NO_REGION, REGION_ROWS, is_in_region, mark_regions
 from tocsin.indexes.shared.jit import kernel
+from tocsin.indexes.shared.region_kernels import NO_REGION, REGION_ROWS, is_in_region, mark_regions
 
 #: A whole number in a kernel: Python's or NumPy's, compiled the same.
 Whole: TypeAlias = int | np.int64

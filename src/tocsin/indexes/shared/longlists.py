@@ -1,8 +1,8 @@
 """Long top-k lists: each is kept whole, in order, so that a row costs what it changes however long a list is.
 
-Other indexes share work among many short lists, and all of them look at k rows here or there. Where k is about
-as large as the number of rows, that is every row for each change. Here a list is a tree that knows its places
-(`ordered_kernels.py`), and nothing is shared: every row is held against every list.
+Other indexes share work among many short lists, and all of them look at k rows here or there. Where k is
+about as large as the number of rows, that is every row for each change. Here a list is a tree that knows its
+places (`ordered_kernels.py`), and nothing is shared: every row is held against every list.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, In
 from tocsin.indexes.shared import longlists_kernels as kernels
 from tocsin.indexes.shared import ordered_kernels as ordered
 from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.direct import unwarned
+from tocsin.indexes.shared.direct import compiled, unwarned
 from tocsin.indexes.shared.longlists_kernels import OPEN, Images, Lists, Ranking, Told
 from tocsin.indexes.shared.ordered_kernels import Nodes
 from tocsin.indexes.shared.programs import Program
 from tocsin.indexes.shared.programs_kernels import BLOCK
 from tocsin.indexes.shared.region_kernels import DISK, KINDS
-from tocsin.indexes.shared.scans import step_bounds, widened
+from tocsin.indexes.shared.scans import column_wise, step_bounds, widened, writable
 
 
 class LongLists:
     """`SELECT … WHERE box [AND region] ORDER BY score [DESC] LIMIT k` over a table or a window, for large k.
 
-    Delta columns: the dimensions, x and z of a region if there is one, the columns of the score. A list holds at
-    most 2 k rows; one that runs short of k is filled up from all rows, which is after k rows have left it at the
-    earliest.
+    Delta columns: the dimensions, x and z of a region if there is one, the columns of the score. A list holds
+    at most 2 k rows; one that runs short of k is filled up from all rows, which is after k rows have left it
+    at the earliest.
     """
 
     def __init__(
@@ -58,9 +58,6 @@ class LongLists:
         self._is_changed = np.zeros(capacity, np.bool_)
         self._stack: Floats = np.empty((program.depth, BLOCK))
         self._told = _empty_told(capacity)
-
-    def __len__(self) -> int:
-        return self._n_lists
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,), `theta` (n, thetas) and `region` (n, 3) if
@@ -95,8 +92,8 @@ class LongLists:
             self._n_lists = last
 
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Cost of a row: each list is looked at; in those that it changes, logarithmic searches for it and for
-        every row that it makes cross the k-th place."""
+        """Cost of a row: each list is looked at; in those that it changes, logarithmic searches for it and
+        for every row that it makes cross the k-th place."""
         if not len(delta.row):
             return ChangeSet.empty()
         self._make_room_for_rows(int(delta.row.max()) + 1)
@@ -191,13 +188,13 @@ class LongLists:
 
     def _take_step(self, delta: RowDelta, cut: slice, cursor: Longs) -> None:
         """Take one step to all lists, and to the rows."""
-        row = np.ascontiguousarray(delta.row[cut], np.int32)
+        row = writable(delta.row[cut], np.int32)
         old = _images(delta.before[cut], delta.born_before[cut])
         new = _images(delta.after[cut], delta.born_after[cut])
-        touched = np.ascontiguousarray(delta.touched[cut])
+        touched = writable(delta.touched[cut], np.bool_)
         with unwarned(kernels.apply_step):
             while True:
-                status = kernels.apply_step(
+                status = compiled(kernels.apply_step)(
                     self._ranking, self._lists, self._n_lists, self._nodes, row, old, new, touched,
                     self._is_changed, self._stack, self._told, cursor,
                 )  # fmt: skip
@@ -212,10 +209,11 @@ class LongLists:
                     which = int(cursor[kernels.AT])
                     length = 2 * int(self._lists.k[which]) + len(row)
                     self._rank(which, self._all_rows(), length)
-        kernels.store_images(new, row, self._values, self._born)
+        compiled(kernels.store_images)(new, row, self._values, self._born)
 
     def _rank(self, which: int, images: Images, length: int) -> None:
-        """Let a list hold the first `length` of `images`, which are all rows. Cost: linear, and sorting these."""
+        """Let a list hold the first `length` of `images`, which are all rows. Cost: linear, and sorting
+        these."""
         lists = self._lists
         ordered.free_nodes(self._nodes, self._listed(which, self._size(which)))
         lists.top[which] = -1
@@ -277,8 +275,8 @@ class LongLists:
 
     def _make_room_for_nodes(self, more: int) -> None:
         room = int(self._nodes.state[ordered.USED]) + more
-        *columns, state = self._nodes
-        self._nodes = Nodes(*(grown(column, room) for column in columns), state)
+        columns = [grown(column, room) for column in self._nodes[:-1]]
+        self._nodes = Nodes._make([*columns, self._nodes.state])
 
     def _check_tree(self, top: int) -> None:
         """Assert that nodes rank above those below them, and know how many these are."""
@@ -292,10 +290,9 @@ class LongLists:
 
 
 def _images(columns: Floats, born: Longs) -> Images:
-    values = np.ascontiguousarray(columns.T, np.float64)
     count = len(born)
     return Images(
-        values, np.ascontiguousarray(born, np.int64), born != ABSENT,
+        column_wise(columns), writable(born, np.int64), born != ABSENT,
         np.empty(count), np.empty(count, np.bool_), np.empty(count, np.int64),
     )  # fmt: skip
 
@@ -323,7 +320,7 @@ def _empty_nodes(capacity: int) -> Nodes:
     state = np.zeros(ordered.STATE_SIZE, np.int64)
     state[ordered.FREE] = -1
     links = [np.zeros(capacity, np.int32) for _ in range(4)]
-    return Nodes(np.zeros(capacity), np.zeros(capacity, np.int64), *links, state)
+    return Nodes._make([np.zeros(capacity), np.zeros(capacity, np.int64), *links, state])
 
 
 def _empty_told(room: int) -> Told:

@@ -1,9 +1,9 @@
 """Kernels of long top-k lists: what a step takes from each list, puts into it, and tells of it.
 
 A list holds the rows that its subscription's box and region hold, down to its *floor*: all of them if that is
-open. It is never shorter than k unless it is open, so that the answer is its first k rows. A step takes and puts the
-rows that it changes. Of the other rows as many cross the k-th place as make the answer k long again, and these
-are neighbours: so a step costs what it changes, and a logarithmic search for each.
+open. It is never shorter than k unless it is open, so that the answer is its first k rows. A step takes and
+puts the rows that it changes. Of the other rows as many cross the k-th place as make the answer k long again,
+and these are neighbours: so a step costs what it changes, and a logarithmic search for each.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def pass_unchanged(ranking: Ranking, old: Images, new: Images, touched: Bools) -
 
 @inlined
 def find_places(ranking: Ranking, nodes: Nodes, top: int, k: int, images: Images) -> int:
-    """Find the places of a list's images in it, -1 for others and beyond the answer. Says how many are in it."""
+    """Find the places of a list's images in the answer, -1 where they are in none. Says how many are."""
     count = 0
     for i in range(len(images.born)):
         images.place[i] = -1
@@ -314,7 +314,7 @@ def change_list(
     told: Told,
     cursor: Longs,
 ) -> None:
-    """Take the rows of `old` that are marked from a list, put those of `new` into it, and tell what that changes."""
+    """Take the marked rows of `old` from a list, put those of `new` into it, and tell what that changes."""
     k = int(lists.k[which])
     slot = int(lists.slot[which])
     n_old = min(k, size_of(nodes, int(lists.top[which])))

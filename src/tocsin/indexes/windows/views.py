@@ -121,6 +121,12 @@ class PreferenceViews:
             rank=(places - starts[owner] + 1).astype(np.int32),
         )
 
+    def rows(self) -> RowDelta:
+        """All rows, as one step that inserts them. Cost: linear."""
+        rows = self._state.rows
+        live = np.flatnonzero(rows.mark).astype(np.int32)
+        return RowDelta.inserting(live, rows.born[live], rows.values[:, live].T)
+
     def arrays(self) -> Arrays:
         """Subscriptions with their lists, and rows, each with their slots. Cost: linear."""
         state = self._state

@@ -1,0 +1,149 @@
+"""Top-k subscriptions in classes by their k: a long list must not cost its neighbours anything.
+
+Indexes of many lists share work among them, and what is shared is as large as the largest k needs it. So
+lists with about the same k share, and the longest are kept each on its own (`longlists.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.indexes.contract import Arrays, ChangeSet, Ints, RankedIndex, RowDelta, RowIndex
+from tocsin.indexes.shared.columns import grown
+
+
+class LimitClass(NamedTuple):
+    """Subscriptions whose k is larger than `above`, and not larger than that of the next class."""
+
+    above: int
+    #: makes an empty index for them
+    make: Callable[[], RowIndex]
+
+
+class ByLimit:
+    """Indexes of the same shape, one for each class of k that has subscriptions, and always the first.
+
+    All take all rows; another class begins with those of the first.
+    """
+
+    def __init__(self, first: RankedIndex, others: Sequence[LimitClass]) -> None:
+        #: the largest k of each class but the last one, ascending
+        self._most = np.array([other.above for other in others])
+        self._first = first
+        self._make = [other.make for other in others]
+        #: the indexes of the other classes, None where nobody is
+        self._others: list[RowIndex | None] = [None] * len(others)
+        #: int8 (slots,): the class of a subscription, -1 if it is not there
+        self._class_of = np.full(16, -1, np.int8)
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions: `k` (n,), and what else the indexes take. Cost: see these; the first of a class
+        copies all rows."""
+        if not len(slots):
+            return
+        self._class_of = grown(self._class_of, int(slots.max()) + 1, -1)
+        given = np.searchsorted(self._most, values["k"]).astype(np.int8)
+        self._class_of[slots] = given
+        for number in np.unique(given).tolist():
+            mine = given == number
+            if mine.all():
+                self._index(number).register(slots, values)
+            else:
+                mine_only = {name: column[mine] for name, column in values.items()}
+                self._index(number).register(slots[mine], mine_only)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: see the indexes; one that nobody is in is given up."""
+        for number, index, mine in self._parts(slots):
+            index.terminate(mine)
+            self._class_of[mine] = -1
+            if number and not (self._class_of == number).any():
+                self._others[number - 1] = None
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Cost: that of each index in use."""
+        told = [changes for index in self._indexes() if (changes := index.apply(delta))]
+        changes = ChangeSet.concat(told)
+        if len(told) < 2:
+            return changes
+        order = np.lexsort((changes.subscription, changes.step))
+        return ChangeSet._make(column[order] for column in changes)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Take a delta without asking what it changes. Cost: see the indexes."""
+        for index in self._indexes():
+            getattr(index, "follow", index.apply)(delta)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Cost: that of the indexes."""
+        parts = [index.result(mine) for _, index, mine in self._parts(slots)]
+        changes = ChangeSet.concat(parts)
+        if len(parts) < 2:
+            return changes
+        place = np.empty(len(self._class_of), np.int64)
+        place[slots] = np.arange(len(slots))
+        order = np.argsort(place[changes.subscription], kind="stable")
+        return ChangeSet._make(column[order] for column in changes)
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        return self._index(int(self._class_of[slot])).parameters(slot)
+
+    def arrays(self) -> Arrays:
+        """Those of the first class as they are, those of others under their numbers."""
+        arrays = self._first.arrays()
+        for number, index in enumerate(self._others, start=1):
+            if index is not None:
+                arrays |= {f"class_{number}_{name}": column for name, column in index.arrays().items()}
+        return arrays | {"class_of": self._class_of.copy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: that of the indexes."""
+        self._class_of = arrays["class_of"].astype(np.int8)
+        self._first.restore(_below("", arrays))
+        for number, make in enumerate(self._make, start=1):
+            mine = _below(f"class_{number}_", arrays)
+            if mine:
+                index = self._others[number - 1] = make()
+                index.restore(mine)
+
+    def check_invariants(self) -> None:
+        """Also: an index is there exactly if somebody is in its class, and has the k of that."""
+        for index in self._indexes():
+            index.check_invariants()
+        for number, other in enumerate(self._others, start=1):
+            assert (other is not None) == (self._class_of == number).any()
+        for slot in np.flatnonzero(self._class_of >= 0).tolist():
+            k = np.array([self.parameters(slot)["k"]], np.int64)
+            assert np.searchsorted(self._most, k)[0] == self._class_of[slot]
+
+    def explain(self) -> str:
+        """The indexes in use, by ascending k."""
+        return "; ".join(index.explain() for index in self._indexes())
+
+    def _indexes(self) -> list[RowIndex]:
+        return [self._first, *(index for index in self._others if index is not None)]
+
+    def _index(self, number: int) -> RowIndex:
+        """The index of a class; where there is none, it is made."""
+        if number == 0:
+            return self._first
+        index = self._others[number - 1]
+        if index is None:
+            index = self._others[number - 1] = self._make[number - 1]()
+            index.apply(self._first.rows())
+        return index
+
+    def _parts(self, slots: Ints) -> list[tuple[int, RowIndex, Ints]]:
+        """The classes that `slots` are in: number, index, and the slots in it."""
+        given = self._class_of[slots]
+        return [(number, self._index(number), slots[given == number]) for number in np.unique(given).tolist()]
+
+
+def _below(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays whose names begin with `prefix`, without it; with none, those of the first class."""
+    if not prefix:
+        return {name: column for name, column in arrays.items() if not name.startswith("class_")}
+    return {name.removeprefix(prefix): column for name, column in arrays.items() if name.startswith(prefix)}

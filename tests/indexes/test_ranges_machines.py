@@ -31,6 +31,8 @@ CODES = (0.0, 1.0, 2.0, NAN)
 #: What two rows join by: any double.
 TERMS = (-0.0, 0.0, 0.5, INF, NAN)
 limits = st.sampled_from([-INF, -1.0, 0.0, 0.5, 1.0, 2.0, INF])
+#: How many rows a list may have: few, as many as there may be, more than there are.
+sizes = st.sampled_from([1, 2, 3, 4, 80, 200])
 #: What a step does to one slot: put a row or change it, remove it, remove it and insert it again.
 actions = st.sampled_from(["put", "put", "put", "delete", "again"])
 
@@ -233,18 +235,19 @@ class RangesMachine(RuleBasedStateMachine):
     def completed(self, values: tuple[float, ...]) -> tuple[float, ...]:
         return values
 
-    @rule(data=st.data(), k=st.integers(1, 4))
-    def register(self, data: st.DataObject, k: int) -> None:
+    @rule(data=st.data())
+    def register(self, data: st.DataObject) -> None:
         free = [slot for slot in BOXES if slot not in self.subscriptions]
         n_dimensions = sum(self.dimensions)
         boxes = st.tuples(*(st.tuples(limits, limits) for _ in range(n_dimensions)))
-        areas = st.tuples(boxes, self.regions)
+        areas = st.tuples(boxes, sizes, self.regions)
         drawn = data.draw(st.dictionaries(st.sampled_from(free), areas)) if free else {}
         slots = list(drawn)
-        for slot, (bounds, region) in drawn.items():
+        for slot, (bounds, k, region) in drawn.items():
             self.subscriptions[slot] = Subscription(bounds, k, region)
             self.held[slot] = self.answer(self.tables, self.subscriptions[slot])
         every = [self.subscriptions[slot].bounds for slot in slots]
+        areas_given = np.array([self.subscriptions[slot].region for slot in slots])
         self.index.register(
             np.array(slots, np.int32),
             {
@@ -254,8 +257,8 @@ class RangesMachine(RuleBasedStateMachine):
                 "hi": np.array([[hi for _, hi in bounds] for bounds in every]).reshape(
                     len(slots), n_dimensions
                 ),
-                "k": np.full(len(slots), k, np.int32),
-                "region": np.array([self.subscriptions[slot].region for slot in slots]).reshape(-1, 3),
+                "k": np.array([self.subscriptions[slot].k for slot in slots], np.int32),
+                "region": areas_given.reshape(len(slots), 3 if areas_given.size else 0),
             },
         )
 

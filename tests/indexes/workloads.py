@@ -35,6 +35,8 @@ from tocsin.indexes.ranges import (
     TopKScan,
 )
 from tocsin.indexes.ranges.bounds import TREES, Trees
+from tocsin.indexes.shared.limits import ByLimit, LimitClass
+from tocsin.indexes.shared.longlists import LongLists
 from tocsin.indexes.shared.members import Members
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.programs import program
@@ -335,6 +337,11 @@ def _three_columns(random: Random) -> tuple[float, ...]:
     return (*_two_columns(random), random.choice(NUMBERS))
 
 
+def _long_lists(capacity: int) -> LongLists:
+    score = program([("column", 0)])
+    return LongLists(1, score, descending=False, newest_first=False, capacity=capacity)
+
+
 def _aggregate(
     function: str, dimensions: int, trees: Trees = TREES, region: str | None = None
 ) -> RowWorkload:
@@ -368,6 +375,14 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "top-k by scan or tiles": RowWorkload(
         lambda capacity: TopKRange(descending=False, capacity=capacity, many=4), BY_RANK
+    ),
+    "long top-k lists": RowWorkload(_long_lists, BY_RANK),
+    "top-k by classes of k": RowWorkload(
+        lambda capacity: ByLimit(
+            TopKRange(descending=False, capacity=capacity, many=4),
+            [LimitClass(1, lambda: _long_lists(capacity))],
+        ),
+        BY_RANK,
     ),
     "min by scan or tiles": RowWorkload(
         lambda capacity: ExtremeRange(descending=False, capacity=capacity, many=2), ONE_VALUE

@@ -105,7 +105,7 @@ STATEMENTS = {
 def test_a_huge_limit_over_a_table_costs_its_neighbours_nothing(
     shape: str, publish: Callable[[int], Rows]
 ) -> None:
-    n_rows = 100_000
+    n_rows = 400_000 if shape == "score" else 100_000
     alone, beside = table_of(n_rows), table_of(n_rows)
     for engine in (alone, beside):
         subscribe(engine, STATEMENTS[shape], 5, 1 if shape == "everything" else 100)
@@ -126,7 +126,7 @@ def test_a_large_limit_among_many_short_lists_costs_them_nothing(limit: int) -> 
 
 
 def test_a_huge_limit_over_a_window_costs_its_neighbours_nothing() -> None:
-    n_rows = 100_000
+    n_rows = 400_000
     alone, beside = window_of(n_rows), window_of(n_rows)
     for engine in (alone, beside):
         subscribe(engine, STATEMENTS["score"], 5, 100)
@@ -137,7 +137,7 @@ def test_a_huge_limit_over_a_window_costs_its_neighbours_nothing() -> None:
 
 @pytest.mark.parametrize("shape", ["range", "everything", "score"])
 def test_a_list_of_all_rows_costs_what_a_row_changes(shape: str) -> None:
-    few, many = 4_000, 128_000
+    few, many = 4_000, 512_000
     engines = [table_of(few), table_of(many)]
     for engine, limit in zip(engines, (few, many), strict=True):
         subscribe(engine, STATEMENTS[shape], limit, 1)

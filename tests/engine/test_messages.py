@@ -155,3 +155,26 @@ def loaded(engine: tocsin.Engine, folder: Path) -> tocsin.Engine:
     with patch("os.fsync"):
         engine.save(folder / "saved")
     return tocsin.Engine.load(folder / "saved")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT k FROM t WHERE x BETWEEN :lo AND :hi ORDER BY y", "SELECT k FROM t ORDER BY y"]
+)
+def test_lists_of_any_length_are_told(sql: str) -> None:
+    engine = tocsin.Engine()
+    engine.create_table("t", key="k", columns={"k": "string", "x": "double", "y": "double"})
+    ranges: dict[str, Any] = {"lo": 1.0, "hi": 5.0} if ":lo" in sql else {}
+    limits = (3, 70, 2000)
+    sids = [engine.subscribe(f"{sql} LIMIT {limit}", **ranges) for limit in limits]
+    spaces = {space["k"]: space for space in engine.spaces("t")}
+    assert sorted(spaces) == list(limits)
+    edges = [tocsin.Subscriber(1.0, 5.0, **spaces[limit]) for limit in limits]
+    for edge, limit in zip(edges, limits, strict=True):
+        edge.start(engine.snapshot("t", spaces[limit]["space"]))
+    rows = [{"k": str(i), "x": float(i % 7), "y": float(i * 37 % 101)} for i in range(120)]
+    told = engine.messages("t", rows)
+    for edge, sid in zip(edges, sids, strict=True):
+        edge.apply(told)
+        held = [entry.key for entry in edge.result()]
+        assert held == engine.result(sid).column("k").to_pylist()
+        assert held

@@ -17,6 +17,7 @@ from tocsin.engine.spaces import DistinctSpace, RankedSpace, Space
 from tocsin.engine.tables import Table
 from tocsin.errors import ParameterError
 from tocsin.indexes.contract import Arrays, Floats, Ints
+from tocsin.indexes.shared.limits import ByLimit
 from tocsin.language import Dimension
 from tocsin.language.shapes import box_of
 
@@ -196,15 +197,24 @@ def _bounds_of(group: RowGroup, kind: str, box: tuple[Dimension, ...]) -> tuple[
 
     Those whose range is empty are left out: no message is for them.
     """
-    arrays = group.index.arrays()
-    is_used = (arrays["lo"] <= arrays["hi"]).all(axis=0)
-    local = np.flatnonzero(is_used).astype(np.int32)
-    k = arrays["k"][local] if kind == "top-k" else np.ones(len(local), np.int32)
-    lo, hi = np.empty((2, len(box), len(local)))
+    index = group.index
+    classes = index.class_arrays() if isinstance(index, ByLimit) else [index.arrays()]
+    parts = [_bounds_in(arrays, len(box)) for arrays in classes]
+    local, lo, hi, k = (np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True))
     for place, dimension in enumerate(box):
-        lo[place] = as_told(dimension, arrays["lo"][place, local])
-        hi[place] = as_told(dimension, arrays["hi"][place, local])
-    return local, lo, hi, k
+        lo[place], hi[place] = as_told(dimension, lo[place]), as_told(dimension, hi[place])
+    return local, lo, hi, k if kind == "top-k" else np.ones(len(local), np.int32)
+
+
+def _bounds_in(arrays: Arrays, dimensions: int) -> tuple[Ints, Floats, Floats, Ints]:
+    """Those of one index: arrays have a column a slot, or a row for each of `slots`."""
+    lo, hi, slots = arrays["lo"], arrays["hi"], arrays.get("slots")
+    if slots is not None:
+        lo, hi = lo.T, hi.T
+    is_used = (lo <= hi).all(axis=0)
+    local = np.flatnonzero(is_used).astype(np.int32) if slots is None else slots[is_used]
+    k = arrays["k"][is_used] if "k" in arrays else np.ones(len(local), np.int32)
+    return local, lo[:dimensions, is_used], hi[:dimensions, is_used], k.astype(np.int32)
 
 
 def _joined(parts: list[Ranges]) -> Ranges:

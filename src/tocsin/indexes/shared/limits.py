@@ -99,6 +99,10 @@ class ByLimit:
                 arrays |= {f"class_{number}_{name}": column for name, column in index.arrays().items()}
         return arrays | {"class_of": self._class_of.copy()}
 
+    def class_arrays(self) -> list[Arrays]:
+        """The arrays of each index in use. Cost: linear."""
+        return [index.arrays() for index in self._indexes()]
+
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from. Cost: that of the indexes."""
         self._class_of = arrays["class_of"].astype(np.int8)

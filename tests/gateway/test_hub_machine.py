@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tocsin.client import Answer
 from tocsin.engine.catalog import Declaration
 from tocsin.gateway.changes import Pending
+from tocsin.gateway.cursors import read_cursor
 from tocsin.gateway.dealings import Asking, Opening
 from tocsin.gateway.hub import Hub
 from tocsin.gateway.log import Record, encode
@@ -31,7 +32,7 @@ class Client:
 
     def __init__(self) -> None:
         self.answer = Answer()
-        self.number: int | None = None
+        self.cursor: str | None = None
         self.is_connected = False
 
 
@@ -95,14 +96,14 @@ class HubMachine(RuleBasedStateMachine):
     def connect(self, data: st.DataObject, is_forgetful: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.ranges)))
         client = self.clients[name]
-        opening = self.open(name, None if is_forgetful else client.number)
+        opening = self.open(name, None if is_forgetful else client.cursor)
         if opening.kind == "too-old":
             opening = self.open(name, None)
         if opening.kind == "snapshot":
             client.answer.begin(json.loads(opening.changes))
         for told in opening.batches:
             client.answer.apply(json.loads(told.changes))
-        client.number, client.is_connected = opening.number, True
+        client.cursor, client.is_connected = self.cursor(opening.number), True
 
     @precondition(lambda self: self.ranges)
     @rule(data=st.data())
@@ -110,13 +111,13 @@ class HubMachine(RuleBasedStateMachine):
         """Whatever was missed, told as one."""
         name = data.draw(st.sampled_from(sorted(self.ranges)))
         client = self.clients[name]
-        opening = self.open(name, client.number)
+        opening = self.open(name, client.cursor)
         if opening.kind == "resumed":
             pending = Pending()
             for told in opening.batches:
                 pending.add(json.loads(told.changes))
             client.answer.apply(pending.net(json.loads(self.hub.answer(f"main/{name}"))))
-            client.number, client.is_connected = opening.number, True
+            client.cursor, client.is_connected = self.cursor(opening.number), True
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
@@ -130,13 +131,14 @@ class HubMachine(RuleBasedStateMachine):
     @rule(torn=st.integers(0, 40))
     def die(self, torn: int) -> None:
         """All clients lose the hub, whose last record was half-written."""
-        number = self.hub.number
+        number, epoch = self.hub.number, self.hub.epoch
         self.hub.close()
         half = encode(Record(number + 1, {"op": "publish", "source": "stocks"}, b"[]"))[:torn]
         with sorted(self.folder.glob("log-*.wal"))[-1].open("ab") as file:
             file.write(half)
         self.hub = Hub(self.folder, retained=3)
         assert self.hub.number == number
+        assert (self.hub.epoch == epoch) == (torn == 0), "numbers of a torn end come again"
         assert self.hub.told() == []
         for client in self.clients.values():
             client.is_connected = False
@@ -152,8 +154,11 @@ class HubMachine(RuleBasedStateMachine):
         inside = [(per, born, key) for key, (risk, per, born) in self.rows.items() if lo <= risk <= hi]
         return [(key, per) for per, _, key in sorted(inside)[:2]]
 
-    def open(self, name: str, after: int | None) -> Opening:
-        (opening,) = self.hub.open([Asking("main", name, after)])
+    def cursor(self, number: int) -> str:
+        return f"{self.hub.epoch}.{number}"
+
+    def open(self, name: str, cursor: str | None) -> Opening:
+        (opening,) = self.hub.open([Asking("main", name, read_cursor(cursor, self.hub.epoch))])
         assert isinstance(opening, Opening)
         return opening
 
@@ -163,7 +168,7 @@ class HubMachine(RuleBasedStateMachine):
             client = self.clients.get(full.removeprefix("main/"))
             if client is not None and client.is_connected:
                 client.answer.apply(json.loads(told.changes))
-                client.number = told.number
+                client.cursor = self.cursor(told.number)
 
 
 TestHub = HubMachine.TestCase

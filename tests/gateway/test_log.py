@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tocsin import StateError
+from tocsin.gateway import files
 from tocsin.gateway.log import Log, Record, encode
 
 RECORDS = [Record(number, {"op": "publish", "n": number}, b"x" * number) for number in range(1, 6)]
@@ -26,7 +29,12 @@ def written(folder: Path, *, together: int = len(RECORDS)) -> Path:
 
 
 def read(folder: Path, after: int = 0) -> list[Record]:
-    return list(Log(folder).replay(after))
+    """What a start reads; it then cuts a torn end off."""
+    log = Log(folder)
+    found = list(log.replay(after))
+    log.resume(after + 1)
+    log.close()
+    return found
 
 
 def test_records_are_read_back(tmp_path: Path) -> None:
@@ -110,7 +118,7 @@ def test_a_record_inside_a_torn_one_is_no_record(tmp_path: Path) -> None:
 def test_segments_that_a_snapshot_has_made_superfluous_are_not_read(tmp_path: Path) -> None:
     path = written(tmp_path)
     log = Log(tmp_path)
-    log.start(6)
+    log.rotate(6)
     log.append(Record(6, {"op": "x"}, b""))
     log.sync()
     log.close()
@@ -120,7 +128,7 @@ def test_segments_that_a_snapshot_has_made_superfluous_are_not_read(tmp_path: Pa
 
 def test_a_gap_behind_the_snapshot_is_refused(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.start(6)
+    log.rotate(6)
     log.append(Record(6, {"op": "x"}, b""))
     log.sync()
     log.close()
@@ -132,7 +140,7 @@ def test_a_gap_behind_the_snapshot_is_refused(tmp_path: Path) -> None:
 def test_damage_before_newer_segments_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     log = Log(tmp_path)
-    log.start(6)
+    log.rotate(6)
     log.append(Record(6, {}, b""))
     log.sync()
     log.close()
@@ -144,7 +152,7 @@ def test_damage_before_newer_segments_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_record_is_refused(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.start(1)
+    log.rotate(1)
     log.append(RECORDS[0])
     log.append(RECORDS[2])
     log.sync()
@@ -157,9 +165,68 @@ def test_a_missing_record_is_refused(tmp_path: Path) -> None:
 def test_old_segments_are_forgotten(tmp_path: Path) -> None:
     written(tmp_path)
     log = Log(tmp_path)
-    log.start(6)
+    log.rotate(6)
     log.append(Record(6, {}, b""))
     log.sync()
     log.forget(6)
     log.close()
     assert [record.number for record in read(tmp_path, after=5)] == [6]
+
+
+@pytest.mark.parametrize("call", ["open_file", "sync"])
+def test_a_rotation_that_fails_goes_on_with_the_old_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The old descriptor stays open: nobody else can get its number, and with it the records."""
+    log = Log(tmp_path)
+    log.resume(1)
+    log.append(RECORDS[0])
+    log.sync()
+
+    def refuse(*given: Any) -> Any:
+        raise OSError(24, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, call, refuse)
+        with pytest.raises(OSError, match="too many"):
+            log.rotate(2)
+    reading, writing = os.pipe()
+    log.append(RECORDS[1])
+    log.sync()
+    os.set_blocking(reading, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
+    log.close()
+    assert read(tmp_path) == RECORDS[:2]
+
+
+def test_an_append_that_fails_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path)
+    log = Log(tmp_path)
+    assert len(list(log.replay(0))) == 5
+    log.resume(6)
+    with monkeypatch.context() as patched:
+        real = files.write
+
+        def short(descriptor: int, data: Any) -> int:
+            if len(data) < 10:
+                raise OSError(28, "no space left on device")
+            return real(descriptor, bytes(data)[: len(data) - 5])
+
+        patched.setattr(files, "write", short)
+        with pytest.raises(OSError, match="no space"):
+            log.append(Record(6, {"op": "x"}, b""))
+    with pytest.raises(StateError, match="could not be written"):
+        log.append(Record(6, {"op": "x"}, b""))
+    log.close()
+    assert path.stat().st_size == ENDS[-1]
+
+
+def test_segments_that_a_failed_rotation_left_are_passed_over(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (tmp_path / "log-00000000000000000003.wal").touch()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read(tmp_path) == RECORDS[:4]
+    assert path.stat().st_size == ENDS[4]

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -184,18 +185,22 @@ class Desk:
                     job.done(None, Unavailable(self.failure))
 
     async def _round(self, jobs: list[_Job]) -> None:
+        if self.failure is not None:
+            for job in jobs:
+                job.done(None, Unavailable(self.failure))
+            return
         start = time.perf_counter()
         if all(job.is_short for job in jobs):
             outcomes = self._perform(jobs)
         else:
             outcomes = await self._loop.run_in_executor(self._thread, self._perform, jobs)
-        try:
-            if self._hub.is_dirty:
+        if self._hub.is_dirty and self._hub.failure is None:
+            with suppress(Unavailable):
                 await self._loop.run_in_executor(self._thread, self._hub.sync)
-        except Exception as failure:
-            # What is on disk is unknown: nobody hears of these jobs, and a restart finds out.
-            logger.critical("the log cannot be written; restart the server: %s", failure)
-            self.failure = "the log cannot be written; the server must be restarted"
+        if self._hub.failure is not None:
+            # What is on disk is unknown: nobody hears of these jobs, nor reads, and a restart finds out.
+            logger.critical("restart the server: %s", self._hub.failure)
+            self.failure = self._hub.failure
             refusal = Unavailable(self.failure)
             outcomes = [_Outcome(outcome.job, None, refusal, []) for outcome in outcomes]
         self._settle(outcomes, time.perf_counter() - start)

@@ -2,7 +2,9 @@
 
 Every mutation is a record: it is applied, appended to the log, and after `sync` on disk; only then may
 anybody hear of it. A snapshot and the records since rebuild the same hub, to the same cursors, because the
-engine is deterministic. The hub knows no network and no clock. Not safe for threads.
+engine is deterministic. When a record cannot be written, the engine is ahead of the disk: from then on the
+hub answers nothing, and a restart goes on from what is on disk. The hub knows no network and no clock. Not
+safe for threads.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -22,7 +25,7 @@ from tocsin.engine.catalog import Declaration
 from tocsin.engine.engine import Engine
 from tocsin.engine.text import json_rows
 from tocsin.errors import Error, ParameterError, StateError, UnknownSource
-from tocsin.gateway import snapshots
+from tocsin.gateway import files, snapshots
 from tocsin.gateway.bodies import read_arrow, read_rows, tuples_for_ranges, write_arrow
 from tocsin.gateway.book import Book, Held, Template, full_id, own_id
 from tocsin.gateway.changes import by_subscription
@@ -59,7 +62,16 @@ class Hub:
         self._lock = _locked(folder)
         self._fresh: list[tuple[str, Told]] = []
         self._snapshot_bytes = 0
-        self._recover()
+        #: the size of the log at which a snapshot that failed is tried again
+        self._retry_bytes = 0
+        #: why nothing is taken or answered any more, if so
+        self.failure: str | None = None
+        self._log = Log(folder)
+        try:
+            self._recover()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def records_bytes(self) -> int:
@@ -165,10 +177,16 @@ class Hub:
 
     def sync(self) -> None:
         """Have all records on disk."""
+        self.refuse_if_failed()
         try:
             self._log.sync()
         except (OSError, StateError) as failure:
-            raise Unavailable(f"the log cannot be written: {failure}") from failure
+            raise self._fail(failure) from failure
+
+    def refuse_if_failed(self) -> None:
+        """Raise Unavailable if a record could not be written: the engine is ahead of the disk."""
+        if self.failure is not None:
+            raise Unavailable(self.failure)
 
     def told(self) -> list[tuple[str, Told]]:
         """What there is to tell since the last time, by full id: not before `sync`."""
@@ -224,6 +242,7 @@ class Hub:
 
         Many at once cost little more than one.
         """
+        self.refuse_if_failed()
         openings: list[Opening | NotFound] = []
         new: set[str] = set()
         for tenant, name, after in asked:
@@ -249,12 +268,14 @@ class Hub:
 
     def answer(self, full: str) -> str:
         """The current answer of a subscription as a JSON array of enters; empty for what has none."""
+        self.refuse_if_failed()
         if not self._is_kept(full):
             return "[]"
         return self._answers([full]).get(full, "[]")
 
     def result(self, tenant: str, name: str) -> pa.Table:
         """A subscription's current answer. Raises NotFound for one that has matured."""
+        self.refuse_if_failed()
         held = self.held(tenant, name)
         if held.is_over:
             raise NotFound(f"{name!r} has matured")
@@ -262,6 +283,7 @@ class Hub:
 
     def explain(self, tenant: str, name: str, event: Mapping[str, Any] | None = None) -> str:
         """Which index keeps a subscription; with an event, why it does or does not match."""
+        self.refuse_if_failed()
         held = self.held(tenant, name)
         if held.is_over:
             raise NotFound(f"{name!r} has matured")
@@ -293,42 +315,45 @@ class Hub:
 
     @property
     def is_snapshot_due(self) -> bool:
-        return self._log.size > max(SNAPSHOT_BYTES, 2 * self._snapshot_bytes)
+        return self._log.size > max(SNAPSHOT_BYTES, 2 * self._snapshot_bytes, self._retry_bytes)
 
     def snapshot(self) -> None:
-        """Write a snapshot and drop the log before it. Cost: linear in the state."""
+        """Write a snapshot and drop the log before it. Cost: linear in the state.
+
+        One that fails loses nothing: what was there before is removed only when the new one is on disk.
+        """
         if (self._folder / snapshots.name(self.number)).exists():
             return
-        self._log.sync()
-        self._log.start(self.number + 1)
+        self.sync()
+        # Should this fail, the next attempt waits until it is worth the while.
+        self._retry_bytes = self._log.size + SNAPSHOT_BYTES
+        self._log.rotate(self.number + 1)
         facts = {
-            "epoch": self.epoch,
             "batches": [[name, *known] for of in self._batches.values() for name, known in of.items()],
             "sources": [each.as_dict() for each in self._declarations.values()],
         }
         state = snapshots.State(self.number, self.engine, self._book, self._history, facts)
         self._snapshot_bytes = snapshots.write(self._folder, state)
+        self._retry_bytes = 0
         snapshots.forget(self._folder, self.number)
         self._log.forget(self.number + 1)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Let go of the folder, once."""
         self._log.close()
-        os.close(self._lock)
+        if self._lock >= 0:
+            lock, self._lock = self._lock, -1
+            os.close(lock)
 
     def _recover(self) -> None:
         """Become what is on disk."""
         history = History(per_subscription=self._retained[0], characters=self._retained[1])
         found = snapshots.read(self._folder, history)
-        facts: dict[str, Any] = {"epoch": self._first_epoch(), "batches": [], "sources": []}
-        if found:
-            facts = found.facts
+        facts: dict[str, Any] = found.facts if found else {"batches": [], "sources": []}
         self.number = found.number if found else 0
         self.engine = found.engine if found else Engine()
         self._book = found.book if found else Book()
         self._history = history
-        #: the hub's own name: cursors of another hub are not taken
-        self.epoch: str = facts["epoch"]
         #: the one that was looked at last is the last
         self._sketches: OrderedDict[Template, Sketch] = OrderedDict()
         self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
@@ -342,19 +367,33 @@ class Hub:
             self._perform(record)
             self.number = record.number
         self._fresh = []
+        #: what cursors begin with: no record's number is told twice in an epoch
+        self.epoch = self._epoch(is_new=self._log.is_torn)
         self._log.resume(self.number + 1)
 
-    def _first_epoch(self) -> str:
-        """A new hub's name, on disk before its first record, so that cursors of another are not taken."""
+    def _epoch(self, *, is_new: bool) -> str:
+        """The epoch, on disk before its first record. Without its file, or if asked for, a new one begins.
+
+        A torn end looks the same whether or not somebody had heard of it, and its numbers come again.
+        """
         path = self._folder / "epoch"
-        if not path.exists():
-            with path.open("w") as file:
-                file.write(secrets.token_hex(4))
-                file.flush()
-                os.fsync(file.fileno())
-        return path.read_text()
+        if path.exists() and not is_new:
+            known = files.read_all(path)
+            if re.fullmatch(rb"[0-9a-f]{8}", known):
+                return known.decode()
+        epoch = secrets.token_hex(4)
+        files.replace_file(path, epoch.encode())
+        return epoch
+
+    def _fail(self, failure: Exception) -> Unavailable:
+        """Answer nothing from now on; what to raise."""
+        said = (failure.strerror if isinstance(failure, OSError) else None) or str(failure)
+        self.failure = f"the log cannot be written ({said}); nothing is taken or answered until a restart"
+        self._fresh = []
+        return Unavailable(self.failure)
 
     def _accept(self, head: dict[str, Any], body: bytes = b"") -> Receipt:
+        self.refuse_if_failed()
         record = Record(self.number + 1, head, body)
         heard = len(self._fresh)
         try:
@@ -367,15 +406,18 @@ class Hub:
                 "record %d (%s) failed; going back to what is on disk", record.number, head["op"]
             )
             fresh = self._fresh[:heard]
-            self._log.sync()
-            self._log.close()
-            self._recover()
+            try:
+                self._log.sync()
+                self._log.close()
+                self._recover()
+            except Exception as failure:
+                raise self._fail(failure) from failure
             self._fresh = fresh
             raise
         try:
             self._log.append(record)
         except (OSError, StateError) as failure:
-            raise Unavailable(f"the log cannot be written: {failure}") from failure
+            raise self._fail(failure) from failure
         self.number = record.number
         return receipt
 

@@ -11,15 +11,20 @@ read, with a later one behind it that knew it to be safe, is damage of another k
 from __future__ import annotations
 
 import json
+import logging
 import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tocsin.errors import StateError
+from tocsin.gateway import files
+
+logger = logging.getLogger(__name__)
 
 #: payload bytes, checksum of all that follows, record number, last record that was safe, bytes of the head
 _FRAME = struct.Struct("<IIQQI")
@@ -47,24 +52,32 @@ class Log:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = -1
+        #: the segment that is appended to, and the bytes of its whole records
+        self._segment: Path | None = None
+        self._end = 0
         #: whether there are records that are not known to be on disk
         self.is_dirty = False
         self.is_broken = False
+        #: whether `replay` found a torn end, which `resume` cuts off
+        self.is_torn = False
         #: bytes of the records since the last snapshot
         self.size = 0
         #: the last record that was appended, and the last that is known to be on disk
         self._last = self._safe = 0
 
     def replay(self, after: int) -> Iterator[Record]:
-        """The records with a number above `after`. What a crash has torn is cut off; other damage raises."""
+        """The records with a number above `after`. A torn end is left out; other damage raises."""
         segments = self._segments()
         # A crash may have left segments that the snapshot has made superfluous.
         while len(segments) > 1 and _first(segments[1]) <= after + 1:
             del segments[0]
+        # A rotation that failed may have left one that nothing was ever appended to.
+        while len(segments) > 1 and not segments[-1].stat().st_size:
+            del segments[-1]
         self.size = 0
         expected: int | None = None
         for place, path in enumerate(segments):
-            data = path.read_bytes()
+            data = files.read_all(path)
             whole = 0
             for record, end in _records(data):
                 if record.number != expected and (expected is not None or record.number > after + 1):
@@ -78,36 +91,60 @@ class Log:
                 torn = _first(path) if expected is None else expected
                 if place < len(segments) - 1 or _is_known_safe(data, whole, torn):
                     raise StateError(_refusal(path, whole, torn))
-                _cut(path, whole)
+                self.is_torn = True
+            self._segment, self._end = path, whole
             self.size += whole
         self._last = self._safe = after if expected is None else expected - 1
 
-    def start(self, number: int) -> None:
-        """Append from now on, to a segment whose first record has this number."""
-        if self._file >= 0:
-            os.close(self._file)
-        path = self._folder / f"log-{number:020d}.wal"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        # What was read back after a kill may be in memory only.
-        os.fsync(self._file)
-        sync_folder(self._folder)
-
     def resume(self, number: int) -> None:
-        """Append to the last segment, or to a first one that begins with this number."""
-        segments = self._segments()
-        self.start(_first(segments[-1]) if segments else number)
+        """Append to the segment that was read last, or to a first one that begins with this number."""
+        path = self._segment or self._path(number)
+        self._file = files.open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            # What was read back may never have reached the disk.
+            files.write_over_itself(self._file, self._end)
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            files.sync_folder(self._folder)
+        except OSError:
+            self.close()
+            raise
+        self._segment = path
+
+    def rotate(self, number: int) -> None:
+        """Append from now on to a new segment, whose first record has this number.
+
+        If that fails, the old segment goes on: it is let go of only when the new one is there.
+        """
+        path = self._path(number)
+        if path == self._segment:
+            return
+        self.sync()
+        opened = files.open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            files.sync(opened)
+            files.sync_folder(self._folder)
+        except OSError:
+            with suppress(OSError):
+                files.close(opened)
+            raise
+        old, self._file = self._file, opened
+        self._segment, self._end = path, 0
+        if old >= 0:
+            _let_go(old)
 
     def append(self, record: Record) -> None:
         """Write a record; it is safe after `sync`."""
         self._refuse_if_broken()
         data = encode(record, self._safe)
         try:
-            written = os.write(self._file, data)
-            while written < len(data):
-                written += os.write(self._file, data[written:])
+            files.write_all(self._file, data)
         except OSError:
             self.is_broken = True
+            # Half a record is of no use. If it stays, the next start cuts it off.
+            with suppress(OSError):
+                files.truncate(self._file, self._end)
             raise
+        self._end += len(data)
         self.size += len(data)
         self.is_dirty = True
         self._last = record.number
@@ -118,7 +155,7 @@ class Log:
         if not self.is_dirty:
             return
         try:
-            os.fdatasync(self._file)
+            files.sync_data(self._file)
         except OSError:
             self.is_broken = True
             raise
@@ -130,13 +167,20 @@ class Log:
         segments = self._segments()
         for path, following in pairwise(segments):
             if _first(following) <= before:
-                path.unlink()
+                try:
+                    files.remove(path)
+                except OSError as failure:
+                    # It holds nothing that the snapshot does not have, and goes with the next one.
+                    logger.warning("%s could not be removed: %s", path.name, failure.strerror)
         self.size = sum(path.stat().st_size for path in self._segments())
 
     def close(self) -> None:
         if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+            file, self._file = self._file, -1
+            _let_go(file)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"log-{number:020d}.wal"
 
     def _segments(self) -> list[Path]:
         return sorted(self._folder.glob("log-*.wal"))
@@ -152,15 +196,6 @@ def encode(record: Record, safe: int = 0) -> bytes:
     checked = _CHECKED.pack(record.number, safe, len(head)) + head + record.body
     length = len(head) + len(record.body)
     return struct.pack("<II", length, zlib.crc32(checked)) + checked
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _records(data: bytes) -> Iterator[tuple[Record, int]]:
@@ -202,7 +237,8 @@ def _refusal(path: Path, place: int, number: int) -> str:
     return (
         f"{path} is damaged at byte {place}: record {number} was acknowledged and cannot be read. "
         "Nothing has been changed. Put back a copy of the folder; or, to go on without this record and all "
-        f"that came after it, cut it off (truncate -s {place} {path}) and remove the log files after it"
+        f"that came after it, cut it off (truncate -s {place} {path}), remove the log files after it, and "
+        f"remove {path.parent / 'epoch'}: cursors of before must not be taken for new ones"
     )
 
 
@@ -211,10 +247,9 @@ def _first(segment: Path) -> int:
     return int(segment.stem[4:])
 
 
-def _cut(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
+def _let_go(descriptor: int) -> None:
+    """Close a segment whose records are on disk already, or will be read again."""
     try:
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        files.close(descriptor)
+    except OSError as failure:
+        logger.warning("a log segment could not be closed: %s", failure.strerror)

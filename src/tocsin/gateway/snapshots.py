@@ -1,23 +1,34 @@
-"""Snapshots of the hub: a folder `snapshot-<record>` that holds all that the records up to it have made."""
+"""Snapshots of the hub: a folder `snapshot-<record>` that holds all that the records up to it have made.
+
+`checksums` has the SHA-256 of every file beside it, and its own in the first line. All of them are compared
+before anything is parsed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import shutil
+import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tocsin.engine import saving
 from tocsin.engine.engine import Engine
 from tocsin.errors import StateError
+from tocsin.gateway import files
 from tocsin.gateway.book import Book
 from tocsin.gateway.history import History, Told
-from tocsin.gateway.log import sync_folder
 
-#: Grows when a snapshot of the version before can no longer be read.
-FORMAT = 1
+logger = logging.getLogger(__name__)
+
+#: Grows when a snapshot of the version before can no longer be read. Those of format 1 have no checksums.
+FORMAT = 2
+_READ = (1, 2)
+
+CHECKSUMS = "checksums"
 
 
 class State(NamedTuple):
@@ -28,7 +39,7 @@ class State(NamedTuple):
     engine: Engine
     book: Book
     history: History
-    #: small things: the hub's name, declarations, publishers' batches
+    #: small things: declarations, publishers' batches
     facts: dict[str, Any]
 
 
@@ -41,18 +52,19 @@ def write(folder: Path, state: State) -> int:
     """Write all or nothing, on disk before it returns; the bytes written. Cost: linear in the state."""
     whole = folder / name(state.number)
     aside = whole.with_name(f"{whole.name}.writing")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    state.engine.save(aside / "engine.tocsin")
-    templates, subscriptions = state.book.dump()
-    floors = pa.array([state.history.floor(full) for full in subscriptions["id"].to_pylist()], pa.int64())
-    _write_table(aside / "subscriptions.arrow", subscriptions.append_column("floor", floors))
-    _write_table(aside / "history.arrow", _history_table(state.history))
-    facts = {"format": FORMAT, "number": state.number, "templates": templates, **state.facts}
-    _write_bytes(aside / "hub.json", json.dumps(facts, ensure_ascii=False).encode())
-    sync_folder(aside)
-    aside.rename(whole)
-    sync_folder(folder)
+    if aside.exists():
+        files.remove_folder(aside)
+    try:
+        files.make_folder(aside)
+        _write(aside, state)
+        files.sync_folder(aside)
+        files.rename(aside, whole)
+        files.sync_folder(folder)
+    except BaseException:
+        # On a full disk, what is half-written is in the way of everything else.
+        with suppress(OSError):
+            files.remove_folder(aside)
+        raise
     return sum(path.stat().st_size for path in whole.iterdir())
 
 
@@ -63,9 +75,12 @@ def read(folder: Path, history: History) -> State | None:
         return None
     newest = found[-1]
     try:
-        facts = json.loads((newest / "hub.json").read_bytes())
-        if facts["format"] != FORMAT:
+        is_checked = verify(newest)
+        facts = json.loads(files.read_all(newest / "hub.json"))
+        if facts["format"] not in _READ:
             raise StateError(f"{newest.name} has format {facts['format']!r}; this version reads {FORMAT}")
+        if facts["format"] > 1 and not is_checked:
+            raise StateError(_refusal(newest, CHECKSUMS, "is missing"))
         subscriptions = _read_table(newest / "subscriptions.arrow")
         book = Book.load(facts["templates"], subscriptions)
         for row in _read_table(newest / "history.arrow").to_pylist():
@@ -74,15 +89,66 @@ def read(folder: Path, history: History) -> State | None:
             history.raise_floor(row["id"], row["floor"])
         engine = Engine.load(newest / "engine.tocsin")
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as failure:
-        raise StateError(f"{newest.name} cannot be read: {failure}") from failure
+        raise StateError(f"{newest} cannot be read: {failure}") from failure
     return State(facts["number"], engine, book, history, facts)
+
+
+def verify(snapshot: Path) -> bool:
+    """Compare every file with its checksum; False if it has none. Raises StateError, OSError."""
+    if not (snapshot / CHECKSUMS).exists():
+        return False
+    own, _, lines = files.read_all(snapshot / CHECKSUMS).partition(b"\n")
+    if hashlib.sha256(lines).hexdigest().encode() != own:
+        raise StateError(_refusal(snapshot, CHECKSUMS, "is damaged"))
+    for line in lines.decode().splitlines():
+        expected, _, named = line.partition("  ")
+        if not (snapshot / named).exists():
+            raise StateError(_refusal(snapshot, named, "is missing"))
+        if files.checksum(snapshot / named) != expected:
+            raise StateError(_refusal(snapshot, named, "is damaged"))
+    return True
 
 
 def forget(folder: Path, before: int) -> None:
     """Remove older snapshots, and what a crash left half-written."""
     for path in folder.glob("snapshot-*"):
         if path.name.endswith(".writing") or int(path.name[9:]) < before:
-            shutil.rmtree(path, ignore_errors=True)
+            try:
+                files.remove_folder(path)
+            except OSError as failure:
+                # Nothing reads it any more, and it goes with the next one.
+                logger.warning("%s could not be removed: %s", path.name, failure.strerror)
+
+
+def _write(folder: Path, state: State) -> None:
+    templates, subscriptions = state.book.dump()
+    floors = pa.array([state.history.floor(full) for full in subscriptions["id"].to_pylist()], pa.int64())
+    facts = {"format": FORMAT, "number": state.number, "templates": templates, **state.facts}
+    checksums = {}
+    with files.Writer(folder / "engine.tocsin") as file:
+        saving.dump(file, *state.engine.state())
+    checksums["engine.tocsin"] = file.checksum
+    for named, table in (
+        ("subscriptions.arrow", subscriptions.append_column("floor", floors)),
+        ("history.arrow", _history_table(state.history)),
+    ):
+        with files.Writer(folder / named) as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        checksums[named] = file.checksum
+    with files.Writer(folder / "hub.json") as file:
+        file.write(json.dumps(facts, ensure_ascii=False).encode())
+    checksums["hub.json"] = file.checksum
+    lines = "".join(f"{checksum}  {named}\n" for named, checksum in checksums.items()).encode()
+    with files.Writer(folder / CHECKSUMS) as file:
+        file.write(hashlib.sha256(lines).hexdigest().encode() + b"\n" + lines)
+
+
+def _refusal(snapshot: Path, named: str, what: str) -> str:
+    return (
+        f"{snapshot / named} {what}: this snapshot cannot be read. Nothing has been changed. Put back "
+        f"a copy of {snapshot.parent}, and remove the file 'epoch' in it: cursors of before "
+        "must not be taken for new ones"
+    )
 
 
 def _history_table(history: History) -> pa.Table:
@@ -96,20 +162,6 @@ def _history_table(history: History) -> pa.Table:
     )
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    _write_bytes(path, sink.getvalue())
-
-
 def _read_table(path: Path) -> pa.Table:
-    with pa.ipc.open_file(pa.py_buffer(path.read_bytes())) as reader:
+    with pa.ipc.open_file(pa.py_buffer(files.read_all(path))) as reader:
         return reader.read_all()
-
-
-def _write_bytes(path: Path, data: Any) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

@@ -22,8 +22,11 @@ async def health(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """The server takes requests, and can write. Needs no key."""
     server = getattr(request.app.state, "server", None)
-    is_ready = server is not None and not server.is_stopping and server.desk.failure is None
-    return JSONResponse({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
+    if server is None or server.is_stopping:
+        return JSONResponse({"status": "not ready"}, 503)
+    if server.desk.failure is not None:
+        return JSONResponse({"status": "not ready", "reason": server.desk.failure}, 503)
+    return JSONResponse({"status": "ready"})
 
 
 async def _metrics(call: Call) -> Any:

@@ -166,19 +166,18 @@ class AsyncClient:
         throttle: float = 0.0,
         temporary: bool = False,
     ) -> str:
-        """Register a standing query; its id."""
+        """Register a standing query, once, also over a lost connection; its id."""
         asked = {"sql": sql, "params": dict(params or {}), "repeat": repeat, "policy": policy}
         asked |= {"throttle": throttle, "temporary": temporary} | ({} if id is None else {"id": id})
-        return str((await self._post("/v1/subscriptions", asked))["id"])
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return str((await self._again("POST", "/v1/subscriptions", json=asked, headers=headers))["id"])
 
     async def subscribe_many(self, sql: str, params: Any, **options: Any) -> int:
         """Register a template with one subscription for each row of an Arrow table or dict of columns."""
         table = params if isinstance(params, pa.Table) else pa.table(dict(params))
         asked = json.dumps({"sql": sql, **options})
-        headers = {"Content-Type": ARROW, "Tocsin-Subscription": asked}
-        created = await self._request(
-            "POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers
-        )
+        headers = {"Content-Type": ARROW, "Tocsin-Subscription": asked, "Idempotency-Key": uuid.uuid4().hex}
+        created = await self._again("POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers)
         return int(created["count"])
 
     async def unsubscribe(self, sid: str) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,6 +18,7 @@ from tocsin.engine.catalog import Declaration
 from tocsin.gateway.changes import Pending
 from tocsin.gateway.cursors import read_cursor
 from tocsin.gateway.dealings import Asking, Opening
+from tocsin.gateway.failures import KeyReused
 from tocsin.gateway.hub import Hub
 from tocsin.gateway.log import Record, encode
 
@@ -46,6 +48,8 @@ class HubMachine(RuleBasedStateMachine):
         self.born = 0
         self.ranges: dict[str, tuple[int, int]] = {}
         self.clients: dict[str, Client] = {}
+        #: what was sent under each name first
+        self.batches: dict[str, bytes] = {}
 
     @initialize()
     def declare(self) -> None:
@@ -74,8 +78,12 @@ class HubMachine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(ROW, min_size=1, max_size=4), batch=st.none() | st.sampled_from("xyz"))
     def publish(self, rows: list[dict[str, Any]], batch: str | None) -> None:
-        before = self.hub.number
-        self.hub.publish("stocks", "json", json.dumps(rows).encode(), batch=batch)
+        before, body = self.hub.number, json.dumps(rows).encode()
+        if batch is not None and self.batches.setdefault(batch, body) != body:
+            with pytest.raises(KeyReused):
+                self.hub.publish("stocks", "json", body, batch=batch)
+        else:
+            self.hub.publish("stocks", "json", body, batch=batch)
         if self.hub.number > before:
             for row in rows:
                 if row["symbol"] not in self.rows:

@@ -252,3 +252,35 @@ def test_no_text_breaks_the_reading_of_statements(text: str) -> None:
     catalog = {"t": schema_of(Declaration("table", "t", {"k": "int"}, "k"))}
     with suppress(Error):
         assert check(text, catalog, {"*": ""}, {}).source == "t"
+
+
+def test_a_receipt_counts_the_changes_of_its_own_tenant(gateway: Gateway, keys: tuple[str, str]) -> None:
+    """How many changes a row causes elsewhere would tell where others' alerts lie."""
+    acme, _ = keys
+    asked = {"sql": "SELECT * FROM visitors WHERE age > 50", "id": "counted"}
+    gateway.ok("POST", "/v1/subscriptions", asked, key=acme)
+    event = [{"age": 60, "owner": 8}]
+    publishing = gateway.make_key("bolt", "publish")
+    assert gateway.ok("POST", "/v1/streams/visitors/rows", event, key=publishing)["changes"] == 0
+    assert gateway.ok("POST", "/v1/streams/visitors/rows", event, key=acme)["changes"] == 1
+    gateway.ok("DELETE", "/v1/subscriptions/counted", key=acme)
+
+
+def test_an_explanation_counts_what_is_ones_own(gateway: Gateway, keys: tuple[str, str]) -> None:
+    acme, bolt = keys
+    sqls = [
+        "SELECT * FROM visitors WHERE age > :a",
+        "SELECT COUNT(*) FROM stocks WHERE risk BETWEEN :a AND 9",
+    ]
+    for sql in sqls:
+        texts = []
+        for count in (1, 7):
+            for number in range(count):
+                asked = {"sql": sql, "params": {"a": number}}
+                gateway.ok("POST", "/v1/subscriptions", asked, key=acme)
+            mine = gateway.ok("POST", "/v1/subscriptions", {"sql": sql, "params": {"a": 5}}, key=bolt)["id"]
+            texts.append(gateway.ok("GET", f"/v1/subscriptions/{mine}/explain", key=bolt)["text"])
+            gateway.ok("DELETE", f"/v1/subscriptions/{mine}", key=bolt)
+            assert "(1 of yours with this statement)" in texts[-1]
+        first, second = (text.split("\n", 1)[1] for text in texts)
+        assert first == second

@@ -143,6 +143,10 @@ class Book:
         """What the subscriptions were registered with, each once."""
         return list(self._templates)
 
+    def count(self, template: Template) -> int:
+        """How many subscriptions have a template."""
+        return self._templates[template]
+
     def temporary(self) -> list[str]:
         """Full ids of the subscriptions that end when nobody watches. Cost: linear."""
         return [full for full, held in self._held.items() if held.template.temporary]

@@ -26,7 +26,18 @@ class Receipt(NamedTuple):
     number: int
     ids: tuple[str, ...] = ()
     rows: int = 0
+    #: changes of subscriptions of the tenant who asked
     changes: int = 0
+    #: changes of all subscriptions: for the metrics alone
+    caused: int = 0
+
+
+class Taken(NamedTuple):
+    """A request that was sent with an Idempotency-Key: what it was, and what was answered."""
+
+    #: of all that makes it differ from another request; empty if that was not kept
+    digest: str
+    receipt: Receipt
 
 
 class Asking(NamedTuple):

@@ -108,13 +108,15 @@ class EdgeHub(Hub):
     def declare(self, declaration: Declaration) -> NoReturn:
         _refuse()
 
-    def publish(self, name: str, form: str, body: bytes, *, batch: str | None = None) -> NoReturn:
+    def publish(
+        self, name: str, form: str, body: bytes, *, tenant: str = "", batch: str | None = None
+    ) -> NoReturn:
         _refuse()
 
-    def delete(self, name: str, keys: Sequence[Any]) -> NoReturn:
+    def delete(self, name: str, keys: Sequence[Any], *, tenant: str = "") -> NoReturn:
         _refuse()
 
-    def advance(self, name: str, time: str | int) -> NoReturn:
+    def advance(self, name: str, time: str | int, *, tenant: str = "") -> NoReturn:
         _refuse()
 
     def result(self, tenant: str, name: str) -> pa.Table:

@@ -84,6 +84,13 @@ class QuotaExceeded(GatewayError):
     code = "quota-exceeded"
 
 
+class KeyReused(GatewayError):
+    """An Idempotency-Key that came with another request before."""
+
+    status = 422
+    code = "key-reused"
+
+
 class TooOld(GatewayError):
     """The cursor is older than what is retained: take a new snapshot."""
 

@@ -10,6 +10,8 @@ safe for threads.
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import logging
 import os
 import re
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.engine.catalog import Declaration
 from tocsin.engine.engine import Engine
@@ -29,8 +32,8 @@ from tocsin.gateway import files, snapshots
 from tocsin.gateway.bodies import read_arrow, read_rows, tuples_for_ranges, write_arrow
 from tocsin.gateway.book import Book, Held, Template, full_id, own_id
 from tocsin.gateway.changes import by_subscription
-from tocsin.gateway.dealings import LASTING, Asking, Opening, Options, Receipt
-from tocsin.gateway.failures import Conflict, NotFound, QuotaExceeded, Unavailable
+from tocsin.gateway.dealings import LASTING, Asking, Opening, Options, Receipt, Taken
+from tocsin.gateway.failures import Conflict, KeyReused, NotFound, QuotaExceeded, Unavailable
 from tocsin.gateway.history import History, Told
 from tocsin.gateway.log import Log, Record
 from tocsin.gateway.sketches import Sketch, try_follow
@@ -47,6 +50,10 @@ SNAPSHOT_BYTES = 64 << 20
 
 #: Subscriptions of a space that are drawn at most, and spaces that are followed for that.
 DRAWN, SKETCHES = 2000, 8
+
+
+#: Where an index begins to tell how much it holds, or why it was chosen.
+_COUNTED = re.compile(r"[;(]|(?:,|:| of| over| in)? (?=[\d,]+\b(?!-dimensional))")
 
 
 class Hub:
@@ -123,13 +130,21 @@ class Hub:
         id: str | None = None,
         options: Options = LASTING,
         limit: int | None = None,
+        batch: str | None = None,
     ) -> Receipt:
-        """Register one standing query of a tenant, who may have `limit` of them."""
+        """Register one standing query of a tenant, who may have `limit` of them.
+
+        With the name of a batch it is registered once, as in `publish`.
+        """
+        asked = json.dumps([sql, dict(params), id, options], sort_keys=True, default=str)
+        digest = _digest(asked.encode())
+        if (known := self._answered(batch, digest)) is not None:
+            return known
         checked = self.check(sql, grants)
         self._refuse_more(tenant, 1, limit)
         name = id if id is not None else self._book.fresh(tenant, self.number + 1, 1)[0]
         head = self._head(tenant, checked, options)
-        return self._accept({**head, "id": name, "params": dict(params)})
+        return self._accept({**head, **_once(batch, digest), "id": name, "params": dict(params)})
 
     def subscribe_many(
         self,
@@ -140,14 +155,21 @@ class Hub:
         grants: Grants,
         options: Options = LASTING,
         limit: int | None = None,
+        batch: str | None = None,
     ) -> Receipt:
         """Register a template with one subscription for each row of `params`; `id` names them."""
+        digest = ""
+        if batch is not None:
+            digest = _digest(json.dumps([sql, options]).encode(), write_arrow(params))
+        if (known := self._answered(batch, digest)) is not None:
+            return known
         checked = self.check(sql, grants)
         self._refuse_more(tenant, params.num_rows, limit)
         if "id" not in params.column_names:
             names = self._book.fresh(tenant, self.number + 1, params.num_rows)
             params = params.append_column("id", pa.array(names, pa.string()))
-        return self._accept(self._head(tenant, checked, options), write_arrow(params))
+        head = self._head(tenant, checked, options)
+        return self._accept({**head, **_once(batch, digest)}, write_arrow(params))
 
     def unsubscribe(self, tenant: str, names: Sequence[str]) -> Receipt:
         """End those of a tenant's subscriptions that are there; which they were."""
@@ -157,23 +179,26 @@ class Hub:
         receipt = self._accept({"op": "unsubscribe", "tenant": tenant, "ids": there})
         return receipt._replace(ids=tuple(there))
 
-    def publish(self, name: str, form: str, body: bytes, *, batch: str | None = None) -> Receipt:
-        """Take in rows. A batch that was taken in before, by its name, is not applied again.
+    def publish(
+        self, name: str, form: str, body: bytes, *, tenant: str = "", batch: str | None = None
+    ) -> Receipt:
+        """Take in a tenant's rows. A batch that was taken in before, by its name, is not applied again.
 
-        The name begins with the tenant's and a slash.
+        The name begins with the tenant's and a slash. Raises KeyReused if it was another batch's.
         """
-        known = None if batch is None else self._batches_of(batch).get(batch)
-        if known is not None:
+        digest = "" if batch is None else _digest(form.encode(), body)
+        if (known := self._answered(batch, digest)) is not None:
             return known
-        return self._accept({"op": "publish", "source": name, "form": form, "batch": batch}, body)
+        head = {"op": "publish", "tenant": tenant, "source": name, "form": form, **_once(batch, digest)}
+        return self._accept(head, body)
 
-    def delete(self, name: str, keys: Sequence[Any]) -> Receipt:
+    def delete(self, name: str, keys: Sequence[Any], *, tenant: str = "") -> Receipt:
         """Delete rows of a table by key."""
-        return self._accept({"op": "delete", "source": name, "keys": list(keys)})
+        return self._accept({"op": "delete", "tenant": tenant, "source": name, "keys": list(keys)})
 
-    def advance(self, name: str, time: str | int) -> Receipt:
+    def advance(self, name: str, time: str | int, *, tenant: str = "") -> Receipt:
         """Time has moved on for a windowed stream."""
-        return self._accept({"op": "advance", "source": name, "time": time})
+        return self._accept({"op": "advance", "tenant": tenant, "source": name, "time": time})
 
     def sync(self) -> None:
         """Have all records on disk."""
@@ -290,7 +315,7 @@ class Hub:
         if event is not None:
             event = tuples_for_ranges([event])[0]
         text = self.engine.explain(full_id(tenant, name), event)
-        return _without_counts(text.replace(full_id(tenant, name), name, 1))
+        return _with_own_count(text.replace(full_id(tenant, name), name, 1), self._book.count(held.template))
 
     def space(self, tenant: str, name: str, grants: Grants) -> dict[str, Any]:
         """The space of a subscription: ranges of the tenant's own, and tiles of the last batch's messages.
@@ -329,7 +354,7 @@ class Hub:
         self._retry_bytes = self._log.size + SNAPSHOT_BYTES
         self._log.rotate(self.number + 1)
         facts = {
-            "batches": [[name, *known] for of in self._batches.values() for name, known in of.items()],
+            "taken": [[name, *known] for of in self._batches.values() for name, known in of.items()],
             "sources": [each.as_dict() for each in self._declarations.values()],
         }
         state = snapshots.State(self.number, self.engine, self._book, self._history, facts)
@@ -349,7 +374,7 @@ class Hub:
         """Become what is on disk."""
         history = History(per_subscription=self._retained[0], characters=self._retained[1])
         found = snapshots.read(self._folder, history)
-        facts: dict[str, Any] = found.facts if found else {"batches": [], "sources": []}
+        facts: dict[str, Any] = found.facts if found else {"taken": [], "sources": []}
         self.number = found.number if found else 0
         self.engine = found.engine if found else Engine()
         self._book = found.book if found else Book()
@@ -359,9 +384,12 @@ class Hub:
         self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
         self._catalog = {name: schema_of(each) for name, each in self._declarations.items()}
         #: by tenant: what was answered, by name of the batch, the oldest first
-        self._batches: dict[str, OrderedDict[str, Receipt]] = {}
-        for name, *known in facts["batches"]:
-            self._batches_of(name)[name] = Receipt(*known)
+        self._batches: dict[str, OrderedDict[str, Taken]] = {}
+        for name, *known in facts.get("batches", ()):
+            # Of the version before, which did not keep what the request was.
+            self._batches_of(name)[name] = Taken("", Receipt(*known))
+        for name, digest, (number, ids, *rest) in facts.get("taken", ()):
+            self._batches_of(name)[name] = Taken(digest, Receipt(number, tuple(ids), *rest))
         self._log = Log(self._folder)
         for record in self._log.replay(self.number):
             self._perform(record)
@@ -443,10 +471,10 @@ class Hub:
                 told = self.engine.delete(head["source"], head["keys"], rows=True)
                 key = self._declarations[head["source"]].key
                 self._sketch(head["source"], [{key: value, "_op": "delete"} for value in head["keys"]])
-                return Receipt(record.number, rows=len(head["keys"]), changes=self._tell(record.number, told))
+                return self._tell(record, told, rows=len(head["keys"]))
             case "advance":
                 told = self.engine.advance(head["source"], head["time"], rows=True)
-                return Receipt(record.number, changes=self._tell(record.number, told))
+                return self._tell(record, told)
             case other:
                 raise StateError(f"record {record.number} has the unknown operation {other!r}")
 
@@ -472,7 +500,10 @@ class Hub:
         for full, row in zip(fulls, rows, strict=True):
             self._book.add(full, Held(template, tuple(map(_plain, row.values())), record.number))
             self._history.open(full, record.number)
-        return Receipt(record.number, tuple(names))
+        # Of many, the names are not remembered: nobody is told them again.
+        kept = names if len(names) == 1 else ()
+        self._remember(head, Receipt(record.number, tuple(kept), len(names)))
+        return Receipt(record.number, tuple(names), len(names))
 
     def _take_rows(self, record: Record) -> Receipt:
         head = record.head
@@ -484,15 +515,29 @@ class Hub:
             rows = tuples_for_ranges(rows)
         told = self.engine.publish(name, rows, rows=True)
         self._sketch(name, rows)
-        receipt = Receipt(record.number, rows=len(rows), changes=self._tell(record.number, told))
-        if head["batch"] is not None:
-            batches = self._batches_of(head["batch"])
-            batches[head["batch"]] = receipt
-            if len(batches) > REMEMBERED_BATCHES:
-                batches.popitem(last=False)
+        receipt = self._tell(record, told, rows=len(rows))
+        self._remember(head, receipt)
         return receipt
 
-    def _batches_of(self, batch: str) -> OrderedDict[str, Receipt]:
+    def _answered(self, batch: str | None, digest: str) -> Receipt | None:
+        """What was answered to a request that came before. Raises KeyReused if it was another one."""
+        self.refuse_if_failed()
+        taken = None if batch is None else self._batches_of(batch).get(batch)
+        if taken is None:
+            return None
+        if taken.digest not in ("", digest):
+            raise KeyReused("this Idempotency-Key came with another request before: send a new one")
+        return taken.receipt
+
+    def _remember(self, head: Mapping[str, Any], receipt: Receipt) -> None:
+        batch = head.get("batch")
+        if batch is not None:
+            batches = self._batches_of(batch)
+            batches[batch] = Taken(head.get("digest", ""), receipt)
+            if len(batches) > REMEMBERED_BATCHES:
+                batches.popitem(last=False)
+
+    def _batches_of(self, batch: str) -> OrderedDict[str, Taken]:
         """The batches of the tenant whose batch this is."""
         return self._batches.setdefault(batch.partition("/")[0], OrderedDict())
 
@@ -502,14 +547,18 @@ class Hub:
             if sketch.source == name and not try_follow(sketch, rows):
                 del self._sketches[template]
 
-    def _tell(self, number: int, changes: pa.Table) -> int:
+    def _tell(self, record: Record, changes: pa.Table, rows: int = 0) -> Receipt:
+        number = record.number
         self._fresh += self._history.extend(number, by_subscription(changes))
         if "mature" in changes.column("op").unique().to_pylist():
             for full in changes.column("subscription").unique().to_pylist():
                 if full not in self.engine:
                     for gone in self._book.finish(full, number):
                         self._history.forget(gone)
-        return int(changes.num_rows)
+        # A publisher hears of no others' alerts, not even how many there are.
+        tenant = record.head.get("tenant") or str(record.head.get("batch") or "").partition("/")[0]
+        own = pc.sum(pc.starts_with(changes.column("subscription"), f"{tenant}/")).as_py() or 0
+        return Receipt(number, (), rows, own, changes.num_rows)
 
     def _keep(self, template: Template, columns: Mapping[str, Any], fulls: Sequence[str]) -> None:
         """Begin to keep the answers of new subscriptions."""
@@ -576,7 +625,24 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def _without_counts(text: str) -> str:
-    """An explanation without how many subscriptions share the index: others have some of them."""
+def _digest(*parts: bytes) -> str:
+    """What a request was, in short."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8))
+        whole.update(part)
+    return whole.hexdigest()
+
+
+def _once(batch: str | None, digest: str) -> dict[str, Any]:
+    """What a record says of a request that is taken once."""
+    return {} if batch is None else {"batch": batch, "digest": digest}
+
+
+def _with_own_count(text: str, own: int) -> str:
+    """An explanation that says of the index what it is, not how much is in it: others have some of that."""
     lines = text.split("\n")
-    return "\n".join(line.split(" (")[0] if line.startswith("index:") else line for line in lines)
+    for place, line in enumerate(lines):
+        if line.startswith("index:"):
+            lines[place] = f"{_COUNTED.split(line, maxsplit=1)[0]} ({own} of yours with this statement)"
+    return "\n".join(lines)

@@ -81,7 +81,7 @@ class NewSubscription(Asked):
     id: Id | None = None
     params: dict[StrictStr, Scalar] = Field(default_factory=dict)
 
-    def register(self, hub: Hub, tenant: Tenant) -> Receipt:
+    def register(self, hub: Hub, tenant: Tenant, batch: str | None = None) -> Receipt:
         return hub.subscribe(
             tenant.name,
             self.sql,
@@ -90,6 +90,7 @@ class NewSubscription(Asked):
             id=self.id,
             options=self.options(),
             limit=tenant.quotas.subscriptions,
+            batch=batch,
         )
 
 

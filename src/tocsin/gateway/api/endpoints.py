@@ -28,6 +28,9 @@ logger = logging.getLogger("tocsin.gateway.requests")
 #: Bytes of a body that are read and checked in no time.
 SHORT = 1 << 15
 
+#: The longest Idempotency-Key.
+KEY = 200
+
 
 @dataclass
 class Call:
@@ -56,6 +59,13 @@ class Call:
     @property
     def grants(self) -> dict[str, str]:
         return self.rights.grants
+
+    def batch(self, source: str = "") -> str | None:
+        """The Idempotency-Key as the hub knows it: a tenant's own, for one source or for subscriptions."""
+        key = self.request.headers.get("idempotency-key")
+        if key is not None and len(key) > KEY:
+            raise BadRequest(f"an Idempotency-Key has at most {KEY} characters")
+        return None if key is None else f"{self.tenant}/{source}/{key}"
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])

@@ -23,6 +23,7 @@ _REFUSALS = {
     "410": "The cursor is too old: take a new snapshot.",
     "413": "The body is too long.",
     "415": "The body is of a type that is not read here.",
+    "422": "The Idempotency-Key came with another request before.",
     "429": "A quota is used up; Retry-After says when to come back.",
     "503": "The server is starting, stopping, or cannot write its log.",
 }

@@ -10,15 +10,12 @@ from tocsin.gateway.api import schemas
 from tocsin.gateway.api.endpoints import SHORT, Call, Endpoint
 from tocsin.gateway.bodies import FORMS
 from tocsin.gateway.dealings import Receipt
-from tocsin.gateway.failures import BadRequest, NotFound
+from tocsin.gateway.failures import NotFound
 from tocsin.gateway.hub import Hub
 from tocsin.gateway.models import Event, Keys, Moment, NewStream, NewTable
 
 #: Subscriptions that one event is tried against.
 TRIED = 200
-
-#: The longest name of a batch.
-BATCH = 200
 
 
 async def _declare(call: Call) -> Any:
@@ -51,14 +48,11 @@ def _get(kind: str) -> Any:
 def _publish(kind: str) -> Any:
     async def publish(call: Call) -> Any:
         name = call.path("name")
-        batch = call.request.headers.get("idempotency-key")
-        if batch is not None and len(batch) > BATCH:
-            raise BadRequest(f"an Idempotency-Key has at most {BATCH} characters")
+        batch = call.batch(name)
 
         def take(hub: Hub) -> Receipt:
             _require_kind(hub, call, kind)
-            full = None if batch is None else f"{call.tenant}/{name}/{batch}"
-            return hub.publish(name, call.form, call.body, batch=full)
+            return hub.publish(name, call.form, call.body, tenant=call.tenant, batch=batch)
 
         return _told(call, name, await _charged(call, take, is_short=len(call.body) <= SHORT))
 
@@ -70,7 +64,7 @@ async def _delete_rows(call: Call) -> Any:
 
     def take(hub: Hub) -> Receipt:
         _require_kind(hub, call, "table")
-        return hub.delete(name, call.given.keys)
+        return hub.delete(name, call.given.keys, tenant=call.tenant)
 
     return _told(call, name, await _charged(call, take))
 
@@ -100,7 +94,7 @@ async def _advance(call: Call) -> Any:
 
     def take(hub: Hub) -> Receipt:
         _require_kind(hub, call, "stream")
-        return hub.advance(name, call.given.time)
+        return hub.advance(name, call.given.time, tenant=call.tenant)
 
     return _told(call, name, await call.server.desk.do(take))
 
@@ -137,7 +131,7 @@ def _require_kind(hub: Hub, call: Call, kind: str) -> None:
 
 def _told(call: Call, name: str, receipt: Receipt) -> dict[str, Any]:
     call.server.metrics.rows.labels(name).inc(receipt.rows)
-    call.server.metrics.changes.labels(name).inc(receipt.changes)
+    call.server.metrics.changes.labels(name).inc(receipt.caused)
     return {
         "cursor": f"{call.server.desk.epoch}.{receipt.number}",
         "rows": receipt.rows,

@@ -43,7 +43,8 @@ class From(Model):
 
 
 async def _create(call: Call) -> Any:
-    receipt = await call.server.desk.do(lambda hub: call.given.register(hub, call.rights))
+    batch = call.batch()
+    receipt = await call.server.desk.do(lambda hub: call.given.register(hub, call.rights, batch))
     if call.given.temporary:
         call.server.lonely[full_id(call.tenant, receipt.ids[0])] = call.server.desk.now()
     return await _described(call, receipt.ids[0])
@@ -60,6 +61,8 @@ async def _create_many(call: Call) -> Any:
         given: NewSubscriptions = call.given
         asked, table = given, given.table()
 
+    batch = call.batch()
+
     def register(hub: Hub) -> Receipt:
         _check_ids(table)
         return hub.subscribe_many(
@@ -69,13 +72,14 @@ async def _create_many(call: Call) -> Any:
             grants=call.grants,
             options=asked.options(),
             limit=call.rights.quotas.subscriptions,
+            batch=batch,
         )
 
     receipt = await call.server.desk.do(register)
     if asked.temporary:
         now = call.server.desk.now()
         call.server.lonely.update((full_id(call.tenant, name), now) for name in receipt.ids)
-    return {"count": len(receipt.ids), "cursor": f"{call.server.desk.epoch}.{receipt.number}"}
+    return {"count": receipt.rows, "cursor": f"{call.server.desk.epoch}.{receipt.number}"}
 
 
 def _check_ids(table: pa.Table) -> None:

@@ -4,8 +4,8 @@ Jobs that wait are done together and synced once (group commit). What a job has 
 order of the jobs, and a watch begins between two jobs: so that a snapshot and the changes after it have
 neither a gap nor an overlap.
 
-Short jobs are done on the event loop itself: on busy cores two threads that hand the interpreter to each
-other for every frame are many times slower. Waiting for the disk, and long jobs, are for a thread.
+Jobs and the disk are for one thread, since any of them can take long: a single row may change a long list.
+The event loop goes on meanwhile. What there is to tell is told on the loop, in turns.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ T = TypeVar("T")
 #: Jobs that wait at most; more are refused.
 WAITING = 20_000
 
+#: Seconds for which feeds are told without a pause.
+TURN = 0.005
+
 #: Jobs that share one sync at most.
 TOGETHER = 512
 
@@ -41,7 +44,6 @@ TOGETHER = 512
 class _Job(NamedTuple):
     #: what is to be done, or a watch that is to begin
     work: Callable[[Hub], Any] | Asking
-    is_short: bool
     #: called on the loop with the result, or the failure
     done: Callable[[Any, BaseException | None], None]
 
@@ -79,9 +81,7 @@ class Desk:
     def count(self, what: str) -> None:
         self._metrics.slow.labels(what).inc()
 
-    async def do(
-        self, work: Callable[[Hub], T], *, is_short: bool = False, after: Callable[[T], None] | None = None
-    ) -> T:
+    async def do(self, work: Callable[[Hub], T], *, after: Callable[[T], None] | None = None) -> T:
         """The result of a job, after all that it and the jobs before it have changed is on disk.
 
         `after` is called with it before any later job is heard of.
@@ -98,7 +98,7 @@ class Desk:
             else:
                 future.set_exception(failure)
 
-        self._submit(_Job(work, is_short, done))
+        self._submit(_Job(work, done))
         return await future
 
     async def watch(self, feed: Feed, asking: Asking) -> Opening:
@@ -117,7 +117,7 @@ class Desk:
             else:
                 future.set_result(opening)
 
-        self._submit(_Job(asking, True, begin))
+        self._submit(_Job(asking, begin))
         return await future
 
     def unwatch(self, feed: Feed) -> None:
@@ -145,7 +145,7 @@ class Desk:
             else:
                 logger.warning("an answer could not be read: %s", type(failure).__name__)
 
-        self._submit(_Job(lambda hub: (hub.number, hub.answer(full)), True, done))
+        self._submit(_Job(lambda hub: (hub.number, hub.answer(full)), done))
 
     async def close(self) -> None:
         """Finish what waits, write a snapshot, let go of the folder."""
@@ -190,20 +190,14 @@ class Desk:
                 job.done(None, Unavailable(self.failure))
             return
         start = time.perf_counter()
-        if all(job.is_short for job in jobs):
-            outcomes = self._perform(jobs)
-        else:
-            outcomes = await self._loop.run_in_executor(self._thread, self._perform, jobs)
-        if self._hub.is_dirty and self._hub.failure is None:
-            with suppress(Unavailable):
-                await self._loop.run_in_executor(self._thread, self._hub.sync)
+        outcomes = await self._loop.run_in_executor(self._thread, self._perform, jobs)
         if self._hub.failure is not None:
             # What is on disk is unknown: nobody hears of these jobs, nor reads, and a restart finds out.
             logger.critical("restart the server: %s", self._hub.failure)
             self.failure = self._hub.failure
             refusal = Unavailable(self.failure)
             outcomes = [_Outcome(outcome.job, None, refusal, []) for outcome in outcomes]
-        self._settle(outcomes, time.perf_counter() - start)
+        await self._settle(outcomes, time.perf_counter() - start)
         if self.failure is None and self._hub.is_snapshot_due:
             await self._loop.run_in_executor(self._thread, self._snapshot)
 
@@ -213,6 +207,10 @@ class Desk:
         for is_watch, run in groupby(jobs, key=lambda job: isinstance(job.work, Asking)):
             together = list(run)
             outcomes += self._open(together) if is_watch else map(self._try, together)
+        if self._hub.is_dirty and self._hub.failure is None:
+            # The hub says that it has failed; whoever asked is told so.
+            with suppress(Unavailable):
+                self._hub.sync()
         return outcomes
 
     def _open(self, jobs: list[_Job]) -> list[_Outcome]:
@@ -237,11 +235,15 @@ class Desk:
             result, failure = None, raised
         return _Outcome(job, result, failure, self._hub.told())
 
-    def _settle(self, outcomes: list[_Outcome], seconds: float) -> None:
-        """Tell the feeds, then those who wait, job by job."""
+    async def _settle(self, outcomes: list[_Outcome], seconds: float) -> None:
+        """Tell the feeds, then those who wait, job by job. Others have their turn in between."""
         delivered = 0
+        turn = time.perf_counter()
         for outcome in outcomes:
             for full, told in outcome.told:
+                if time.perf_counter() - turn > TURN:
+                    await asyncio.sleep(0)
+                    turn = time.perf_counter()
                 feeds = self._feeds.get(full)
                 if feeds:
                     delivered += len(feeds)

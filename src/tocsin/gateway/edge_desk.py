@@ -48,7 +48,7 @@ class EdgeDesk(Desk):
         self._follower.admit(arrived)
 
     async def _tell(self, found: Mapping[str, Known]) -> None:
-        count = await self.do(lambda _: self._edge_hub.tell(found), is_short=True)
+        count = await self.do(lambda _: self._edge_hub.tell(found))
         self._metrics.changes.labels("nats").inc(count)
 
     async def _learn(self, spaces: list[str]) -> None:

@@ -49,14 +49,14 @@ class EdgeHub(Hub):
     #: what was told since the start; `number` counts it beside the records on disk
     _news = 0
 
-    def __init__(self, folder: Path, *, retained: int = 256, retained_characters: int = 64 << 20) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         #: names of the spaces that the job publishes
         self.spaces: list[str] = []
         self._seats: dict[str, Seat] = {}
         self._known: dict[str, Known] = {}
         self._arrived: list[str] = []
         self._gone: list[str] = []
-        super().__init__(folder, retained=retained, retained_characters=retained_characters)
+        super().__init__(folder, **settings)
         self.epoch = secrets.token_hex(4)
 
     def moves(self) -> tuple[dict[str, Seat], list[str]]:
@@ -85,7 +85,7 @@ class EdgeHub(Hub):
             self._fresh += self._history.extend(self.number, texts)
         return count
 
-    def check(self, sql: str, grants: Grants) -> Checked:
+    def check(self, sql: str, grants: Grants, params: Mapping[str, Any] | None = None) -> Checked:
         """What a statement would be, if the job has a space for it."""
         return check_space(sql, self.spaces, grants)
 

@@ -21,6 +21,12 @@ class BadRequest(GatewayError):
     """The request cannot be read."""
 
 
+class LimitTooLarge(GatewayError):
+    """A statement asks for longer lists than the server keeps."""
+
+    code = "limit-too-large"
+
+
 class Unauthorized(GatewayError):
     """There is no valid key."""
 

@@ -33,11 +33,11 @@ from tocsin.gateway.bodies import read_arrow, read_rows, tuples_for_ranges, writ
 from tocsin.gateway.book import Book, Held, Template, full_id, own_id
 from tocsin.gateway.changes import by_subscription
 from tocsin.gateway.dealings import LASTING, Asking, Opening, Options, Receipt, Taken
-from tocsin.gateway.failures import Conflict, KeyReused, NotFound, QuotaExceeded, Unavailable
+from tocsin.gateway.failures import Conflict, KeyReused, LimitTooLarge, NotFound, QuotaExceeded, Unavailable
 from tocsin.gateway.history import History, Told
 from tocsin.gateway.log import Log, Record
 from tocsin.gateway.sketches import Sketch, try_follow
-from tocsin.gateway.statements import Checked, Grants, check, schema_of, sources_of, visible
+from tocsin.gateway.statements import Checked, Grants, check, longest, schema_of, sources_of, visible
 from tocsin.language import SourceSchema, parse
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,9 @@ REMEMBERED_BATCHES = 10_000
 
 #: A snapshot is due when the log has grown to this, and to twice the last snapshot.
 SNAPSHOT_BYTES = 64 << 20
+
+#: The largest LIMIT of a statement, unless the settings say otherwise.
+MAX_LIMIT = 10_000
 
 #: Subscriptions of a space that are drawn at most, and spaces that are followed for that.
 DRAWN, SKETCHES = 2000, 8
@@ -62,8 +65,16 @@ class Hub:
     #: whether a job has the tables, and says what can be subscribed to
     is_fed = False
 
-    def __init__(self, folder: Path, *, retained: int = 256, retained_characters: int = 64 << 20) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        retained: int = 256,
+        retained_characters: int = 64 << 20,
+        max_limit: int = MAX_LIMIT,
+    ) -> None:
         self._folder = folder
+        self._max_limit = max_limit
         self._retained = retained, retained_characters
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _locked(folder)
@@ -115,8 +126,14 @@ class Hub:
         """Take in a table or a stream."""
         return self._accept({"op": "declare", "source": declaration.as_dict()})
 
-    def check(self, sql: str, grants: Grants) -> Checked:
-        """What a statement would be. Raises SQLError."""
+    def check(self, sql: str, grants: Grants, params: Mapping[str, Any] | None = None) -> Checked:
+        """What a statement would be. Raises SQLError, and LimitTooLarge for lists that are too long."""
+        checked = self._read(sql, grants)
+        if longest(checked.plan, params or {}) > self._max_limit:
+            raise LimitTooLarge(f"LIMIT is at most {self._max_limit} here")
+        return checked
+
+    def _read(self, sql: str, grants: Grants) -> Checked:
         scores = {name: each.score for name, each in self._declarations.items()}
         return check(sql, self._catalog, grants, scores)
 
@@ -140,7 +157,7 @@ class Hub:
         digest = _digest(asked.encode())
         if (known := self._answered(batch, digest)) is not None:
             return known
-        checked = self.check(sql, grants)
+        checked = self.check(sql, grants, params)
         self._refuse_more(tenant, 1, limit)
         name = id if id is not None else self._book.fresh(tenant, self.number + 1, 1)[0]
         head = self._head(tenant, checked, options)
@@ -163,7 +180,7 @@ class Hub:
             digest = _digest(json.dumps([sql, options]).encode(), write_arrow(params))
         if (known := self._answered(batch, digest)) is not None:
             return known
-        checked = self.check(sql, grants)
+        checked = self.check(sql, grants, {name: params.column(name) for name in params.column_names})
         self._refuse_more(tenant, params.num_rows, limit)
         if "id" not in params.column_names:
             names = self._book.fresh(tenant, self.number + 1, params.num_rows)
@@ -327,7 +344,7 @@ class Hub:
         template = held.template
         sketch = self._sketches.get(template)
         if sketch is None:
-            checked = self.check(template.sql, grants)
+            checked = self._read(template.sql, grants)
             sketch = Sketch(self.engine, self._declarations[checked.source], checked)
             self._sketches[template] = sketch
             while len(self._sketches) > SKETCHES:
@@ -588,7 +605,8 @@ class Hub:
     def _is_kept_so(self, template: Template, grants: Grants) -> bool:
         try:
             # Written anew, because another version may have put the same thing into other words.
-            return self.check(template.sql, grants).kept == str(parse(template.kept))
+            # Not by the longest LIMIT: what was registered when it was another one stays.
+            return self._read(template.sql, grants).kept == str(parse(template.kept))
         except Error:
             return False
 

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tocsin.gateway.book import full_id, own_id
 from tocsin.gateway.dealings import Receipt
 from tocsin.gateway.desk import Desk
 from tocsin.gateway.failures import Forbidden, Unauthorized, Unavailable
-from tocsin.gateway.hub import Hub
+from tocsin.gateway.hub import MAX_LIMIT, Hub
 from tocsin.gateway.metrics import Metrics
 from tocsin.gateway.quotas import Allowance, Connections
 from tocsin.gateway.registry import Identity, Registry, Tenant
@@ -45,6 +45,8 @@ class Settings:
     #: batches of changes retained for each subscription, and characters over all
     retained: int = 256
     retained_characters: int = 64 << 20
+    #: the largest LIMIT of a statement
+    max_limit: int = MAX_LIMIT
     #: seconds that a temporary subscription lasts when nobody watches it
     linger: float = 60.0
     #: subscriptions that one connection may watch
@@ -204,7 +206,11 @@ class Server:
 
 async def _desk(settings: Settings, metrics: Metrics) -> Desk:
     """A desk with the hub that the settings ask for, as it is on disk."""
-    kept = {"retained": settings.retained, "retained_characters": settings.retained_characters}
+    kept: dict[str, Any] = {
+        "retained": settings.retained,
+        "retained_characters": settings.retained_characters,
+        "max_limit": settings.max_limit,
+    }
     if settings.nats is None:
         return Desk(await asyncio.to_thread(Hub, settings.folder / "hub", **kept), metrics)
     # Needs the extra `network` too.

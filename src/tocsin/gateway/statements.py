@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from tocsin.engine.catalog import Declaration
 from tocsin.errors import DeclarationError, ParameterError, SQLError
 from tocsin.language import (
@@ -22,6 +24,7 @@ from tocsin.language import (
     Plan,
     SourceSchema,
     Statement,
+    TopK,
     parameters,
     parse,
     plan,
@@ -109,6 +112,20 @@ def check(sql: str, catalog: Catalog, grants: Grants, scores: Mapping[str, str |
                 "this kind of statement cannot be kept together with the condition on your rows"
             ) from None
     return Checked(sql, text, made, kept is not statement)
+
+
+def longest(made: Plan, params: Mapping[str, Any]) -> float:
+    """The longest list that a plan may ask for, by its LIMIT; 0 without one.
+
+    `params` has a value or a column of values by parameter. What is no number is for the engine to refuse.
+    """
+    if not isinstance(made, TopK):
+        return 0
+    if not isinstance(made.limit, Parameter):
+        return made.limit if isinstance(made.limit, int) else 0
+    given = params.get(made.limit.name)
+    values = given.to_pylist() if isinstance(given, pa.ChunkedArray) else [given]
+    return max((each for each in values if isinstance(each, int | float)), default=0)
 
 
 def sources_of(sql: str) -> list[str]:

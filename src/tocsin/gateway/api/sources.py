@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.gateway.answers import describe_source
 from tocsin.gateway.api import schemas
-from tocsin.gateway.api.endpoints import SHORT, Call, Endpoint
+from tocsin.gateway.api.endpoints import Call, Endpoint
 from tocsin.gateway.bodies import FORMS
 from tocsin.gateway.dealings import Receipt
 from tocsin.gateway.failures import NotFound
@@ -54,7 +54,7 @@ def _publish(kind: str) -> Any:
             _require_kind(hub, call, kind)
             return hub.publish(name, call.form, call.body, tenant=call.tenant, batch=batch)
 
-        return _told(call, name, await _charged(call, take, is_short=len(call.body) <= SHORT))
+        return _told(call, name, await _charged(call, take))
 
     return publish
 
@@ -69,7 +69,7 @@ async def _delete_rows(call: Call) -> Any:
     return _told(call, name, await _charged(call, take))
 
 
-async def _charged(call: Call, take: Callable[[Hub], Receipt], *, is_short: bool = False) -> Receipt:
+async def _charged(call: Call, take: Callable[[Hub], Receipt]) -> Receipt:
     """Take rows in, within what the tenant may publish."""
     allowance = call.server.allowance
 
@@ -86,7 +86,7 @@ async def _charged(call: Call, take: Callable[[Hub], Receipt], *, is_short: bool
             allowance.charge(tenant, max(1, rows))
         return receipt
 
-    return await call.server.desk.do(within, is_short=is_short)
+    return await call.server.desk.do(within)
 
 
 async def _advance(call: Call) -> Any:

@@ -56,14 +56,12 @@ async def _create_many(call: Call) -> Any:
         if head is None:
             raise BadRequest('an Arrow body goes with a header Tocsin-Subscription: {"sql": "…"}')
         asked: Asked = Asked.model_validate_json(head)
-        table = read_arrow(call.body)
     else:
-        given: NewSubscriptions = call.given
-        asked, table = given, given.table()
-
+        asked = call.given
     batch = call.batch()
 
     def register(hub: Hub) -> Receipt:
+        table = asked.table() if isinstance(asked, NewSubscriptions) else read_arrow(call.body)
         _check_ids(table)
         return hub.subscribe_many(
             call.tenant,
@@ -117,10 +115,13 @@ async def _delete(call: Call) -> None:
 
 async def _result(call: Call) -> Any:
     name = call.path("id")
-    number, table = await call.server.desk.do(lambda hub: (hub.number, hub.result(call.tenant, name)))
-    rows = ",".join(json_rows(table).to_pylist())
-    cursor = json.dumps(f"{call.server.desk.epoch}.{number}")
-    return Response(f'{{"cursor":{cursor},"rows":[{rows}]}}', media_type="application/json")
+
+    def look(hub: Hub) -> str:
+        rows = ",".join(json_rows(hub.result(call.tenant, name)).to_pylist())
+        cursor = json.dumps(f"{call.server.desk.epoch}.{hub.number}")
+        return f'{{"cursor":{cursor},"rows":[{rows}]}}'
+
+    return Response(await call.server.desk.do(look), media_type="application/json")
 
 
 async def _explain(call: Call) -> Any:

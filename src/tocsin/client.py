@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import httpx
@@ -91,6 +91,8 @@ class Update:
     progress: dict[str, Any] | None = None
     #: events that were left out for being too slow
     missed: int = 0
+    #: of a snapshot of matches or a threshold: what happened last, the newest at the end
+    recent: list[dict[str, Any]] = field(default_factory=list)
 
 
 class AsyncClient:
@@ -398,7 +400,8 @@ def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
     match kind:
         case "snapshot":
             answer.begin(changes)
-            return Update(kind, cursor, changes, answer, message.get("progress"))
+            recent = list(message.get("recent", ()))
+            return Update(kind, cursor, changes, answer, message.get("progress"), recent=recent)
         case "changes":
             answer.apply(changes)
             return Update(kind, cursor, changes, answer, missed=message.get("missed", 0))

@@ -13,7 +13,7 @@ from tocsin.gateway import snapshots
 from tocsin.gateway.hub import Hub
 
 ALL = {"*": ""}
-FILES = ["checksums", "engine.tocsin", "history.arrow", "hub.json", "subscriptions.arrow"]
+FILES = ["checksums", "engine.tocsin", "history.arrow", "hub.json", "recent.arrow", "subscriptions.arrow"]
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         origins=tuple(options.origin),
         body_limit=options.body_limit,
         retained=options.retain,
+        recent=options.recent,
         max_limit=options.max_limit,
         nats=options.nats,
         root=options.root,
@@ -70,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--retain", type=int, default=256, help="updates kept a subscription (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--recent", type=int, default=10, help="last matches kept a subscription (default: %(default)s)"
     )
     parser.add_argument(
         "--max-limit", type=int, default=10_000, help="largest LIMIT of a statement (default: %(default)s)"

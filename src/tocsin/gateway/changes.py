@@ -16,10 +16,12 @@ from tocsin.engine.text import json_rows
 Change: TypeAlias = dict[str, Any]
 
 
-def by_subscription(changes: pa.Table) -> list[tuple[str, str]]:
-    """The changes of each subscription as a JSON array, in order. Cost: linear, in Arrow's own loops."""
-    if not changes.num_rows:
-        return []
+#: What happens once and is part of no answer.
+EVENTS = ("match", "mature")
+
+
+def texts(changes: pa.Table) -> pa.Array:
+    """Each change as JSON. Cost: linear, in Arrow's own loops."""
     told = json_rows(changes.select(["op", "seq", "key", "score", "rank"]))
     if "row" in changes.column_names:
         row = one_array(changes.column("row"))
@@ -27,13 +29,38 @@ def by_subscription(changes: pa.Table) -> list[tuple[str, str]]:
         told = pc.if_else(
             pc.is_null(row), told, pc.binary_join_element_wise(opened, ', "row": ', row, "}", "")
         )
+    return told
+
+
+def newest_events(changes: pa.Table, told: pa.Array, count: int) -> list[tuple[str, str]]:
+    """The last `count` matches or firings of each subscription, each with its text. Cost: linear."""
+    is_event = pc.is_in(one_array(changes.column("op")), pa.array(EVENTS)).to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(is_event)
+    if not len(places):
+        return []
+    owners = one_array(changes.column("subscription")).take(pa.array(places)).dictionary_encode()
+    owner = owners.indices.to_numpy()
+    order = np.argsort(owner, kind="stable")
+    # How many of the same subscription come after each.
+    after = np.cumsum(np.bincount(owner))[owner[order]] - 1 - np.arange(len(order))
+    kept = np.sort(order[after < count])
+    names = owners.dictionary.take(pa.array(owner[kept])).to_pylist()
+    return list(zip(names, told.take(pa.array(places[kept])).to_pylist(), strict=True))
+
+
+def by_subscription(changes: pa.Table, told: pa.Array | None = None) -> list[tuple[str, str]]:
+    """The changes of each subscription as a JSON array, in order; `told` are their texts. Cost: linear."""
+    if not changes.num_rows:
+        return []
+    if told is None:
+        told = texts(changes)
     owners = one_array(changes.column("subscription")).dictionary_encode()
     owner = owners.indices.to_numpy()
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), told.take(pa.array(order)))
-    texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
-    return list(zip(owners.dictionary.to_pylist(), texts.to_pylist(), strict=True))
+    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    return list(zip(owners.dictionary.to_pylist(), joined.to_pylist(), strict=True))
 
 
 class Pending:
@@ -55,7 +82,7 @@ class Pending:
         """Take in one batch. Cost: linear in it."""
         for change in changes:
             op = change["op"]
-            if op in ("match", "mature") and self._last is not None:
+            if op in EVENTS and self._last is not None:
                 self.missed += 1
             elif op == "leave" and self._held.get(change["key"]) is False:
                 # It came and went before the client heard of it.
@@ -71,7 +98,7 @@ class Pending:
         """
         if self._last is None:
             return []
-        if self._last["op"] in ("value", "match", "mature"):
+        if self._last["op"] in ("value", *EVENTS):
             return [self._last]
         now = {change["key"]: change for change in answer}
         seq = self._last["seq"]

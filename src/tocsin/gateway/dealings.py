@@ -60,3 +60,5 @@ class Opening(NamedTuple):
     batches: tuple[Told, ...] = ()
     #: of a threshold: the weight so far, and what is missing
     progress: str | None = None
+    #: of a match or a threshold: what happened last, as a JSON array of changes
+    recent: str | None = None

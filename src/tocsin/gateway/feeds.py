@@ -98,7 +98,8 @@ class Feed:
             self._send("too-old", None, text)
         elif opening.kind == "snapshot":
             progress = f',"progress":{opening.progress}' if opening.progress else ""
-            self._send("snapshot", opening.number, f'"changes":{opening.changes}{progress}')
+            recent = f',"recent":{opening.recent}' if opening.recent else ""
+            self._send("snapshot", opening.number, f'"changes":{opening.changes}{progress}{recent}')
         else:
             for told in opening.batches:
                 self._tell(told)

@@ -73,6 +73,10 @@ class History:
             return None
         return [told for told in self._told.get(subscription, ()) if told.number > number]
 
+    def of(self, subscription: str) -> Sequence[Told]:
+        """All that is kept of a subscription, in order."""
+        return self._told.get(subscription, ())
+
     def floor(self, subscription: str) -> int:
         """The oldest record from which `since` can answer."""
         return self._floor.get(subscription, 0)

@@ -31,11 +31,12 @@ from tocsin.errors import Error, ParameterError, StateError, UnknownSource
 from tocsin.gateway import files, snapshots
 from tocsin.gateway.bodies import read_arrow, read_rows, tuples_for_ranges, write_arrow
 from tocsin.gateway.book import Book, Held, Template, full_id, own_id
-from tocsin.gateway.changes import by_subscription
+from tocsin.gateway.changes import by_subscription, newest_events, texts
 from tocsin.gateway.dealings import LASTING, Asking, Opening, Options, Receipt, Taken
 from tocsin.gateway.failures import Conflict, KeyReused, LimitTooLarge, NotFound, QuotaExceeded, Unavailable
 from tocsin.gateway.history import History, Told
 from tocsin.gateway.log import Log, Record
+from tocsin.gateway.recent import RECENT, Recent
 from tocsin.gateway.sketches import Sketch, try_follow
 from tocsin.gateway.statements import Checked, Grants, check, longest, schema_of, sources_of, visible
 from tocsin.language import SourceSchema, parse
@@ -50,6 +51,9 @@ SNAPSHOT_BYTES = 64 << 20
 
 #: The largest LIMIT of a statement, unless the settings say otherwise.
 MAX_LIMIT = 10_000
+
+#: Kinds of statements that have no answer of rows: something happens, or it does not.
+EVENTFUL = ("match", "threshold")
 
 #: Subscriptions of a space that are drawn at most, and spaces that are followed for that.
 DRAWN, SKETCHES = 2000, 8
@@ -72,9 +76,11 @@ class Hub:
         retained: int = 256,
         retained_characters: int = 64 << 20,
         max_limit: int = MAX_LIMIT,
+        recent: int = RECENT,
     ) -> None:
         self._folder = folder
         self._max_limit = max_limit
+        self._recent_count = recent
         self._retained = retained, retained_characters
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _locked(folder)
@@ -300,7 +306,15 @@ class Hub:
                 openings.append(Opening("too-old", self.number, held))
             else:
                 new.add(full)
-                openings.append(Opening("snapshot", self.number, held, progress=self._progress(full, held)))
+                openings.append(
+                    Opening(
+                        "snapshot",
+                        self.number,
+                        held,
+                        progress=self._progress(full, held),
+                        recent=self._recent.of(full) if held.template.kind in EVENTFUL else None,
+                    )
+                )
         answers = self._answers([full for full in new if self._is_kept(full)])
         for place, opening in enumerate(openings):
             if isinstance(opening, Opening) and opening.kind == "snapshot":
@@ -374,7 +388,7 @@ class Hub:
             "taken": [[name, *known] for of in self._batches.values() for name, known in of.items()],
             "sources": [each.as_dict() for each in self._declarations.values()],
         }
-        state = snapshots.State(self.number, self.engine, self._book, self._history, facts)
+        state = snapshots.State(self.number, self.engine, self._book, self._history, self._recent, facts)
         self._snapshot_bytes = snapshots.write(self._folder, state)
         self._retry_bytes = 0
         snapshots.forget(self._folder, self.number)
@@ -390,7 +404,8 @@ class Hub:
     def _recover(self) -> None:
         """Become what is on disk."""
         history = History(per_subscription=self._retained[0], characters=self._retained[1])
-        found = snapshots.read(self._folder, history)
+        self._recent = Recent(self._recent_count)
+        found = snapshots.read(self._folder, history, self._recent)
         facts: dict[str, Any] = found.facts if found else {"taken": [], "sources": []}
         self.number = found.number if found else 0
         self.engine = found.engine if found else Engine()
@@ -517,6 +532,7 @@ class Hub:
         for full, row in zip(fulls, rows, strict=True):
             self._book.add(full, Held(template, tuple(map(_plain, row.values())), record.number))
             self._history.open(full, record.number)
+            self._recent.forget(full)
         # Of many, the names are not remembered: nobody is told them again.
         kept = names if len(names) == 1 else ()
         self._remember(head, Receipt(record.number, tuple(kept), len(names)))
@@ -566,12 +582,16 @@ class Hub:
 
     def _tell(self, record: Record, changes: pa.Table, rows: int = 0) -> Receipt:
         number = record.number
-        self._fresh += self._history.extend(number, by_subscription(changes))
+        if changes.num_rows:
+            told = texts(changes)
+            self._fresh += self._history.extend(number, by_subscription(changes, told))
+            self._recent.extend(number, newest_events(changes, told, self._recent.count))
         if "mature" in changes.column("op").unique().to_pylist():
             for full in changes.column("subscription").unique().to_pylist():
                 if full not in self.engine:
                     for gone in self._book.finish(full, number):
                         self._history.forget(gone)
+                        self._recent.forget(gone)
         # A publisher hears of no others' alerts, not even how many there are.
         tenant = record.head.get("tenant") or str(record.head.get("batch") or "").partition("/")[0]
         own = pc.sum(pc.starts_with(changes.column("subscription"), f"{tenant}/")).as_py() or 0
@@ -593,6 +613,7 @@ class Hub:
         self._drop(full)
         self._book.remove(full)
         self._history.forget(full)
+        self._recent.forget(full)
 
     def _answers(self, fulls: Sequence[str]) -> dict[str, str]:
         return dict(by_subscription(self.engine.answers(fulls, rows=True))) if fulls else {}

@@ -15,6 +15,7 @@ from tocsin.gateway.failures import Forbidden, Unauthorized, Unavailable
 from tocsin.gateway.hub import MAX_LIMIT, Hub
 from tocsin.gateway.metrics import Metrics
 from tocsin.gateway.quotas import Allowance, Connections
+from tocsin.gateway.recent import RECENT
 from tocsin.gateway.registry import Identity, Registry, Tenant
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class Settings:
     #: batches of changes retained for each subscription, and characters over all
     retained: int = 256
     retained_characters: int = 64 << 20
+    #: matches or firings of each subscription that a snapshot shows
+    recent: int = RECENT
     #: the largest LIMIT of a statement
     max_limit: int = MAX_LIMIT
     #: seconds that a temporary subscription lasts when nobody watches it
@@ -210,6 +213,7 @@ async def _desk(settings: Settings, metrics: Metrics) -> Desk:
         "retained": settings.retained,
         "retained_characters": settings.retained_characters,
         "max_limit": settings.max_limit,
+        "recent": settings.recent,
     }
     if settings.nats is None:
         return Desk(await asyncio.to_thread(Hub, settings.folder / "hub", **kept), metrics)

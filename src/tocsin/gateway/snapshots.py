@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from tocsin.errors import StateError
 from tocsin.gateway import files
 from tocsin.gateway.book import Book
 from tocsin.gateway.history import History, Told
+from tocsin.gateway.recent import Recent
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class State(NamedTuple):
     engine: Engine
     book: Book
     history: History
+    recent: Recent
     #: small things: declarations, publishers' batches
     facts: dict[str, Any]
 
@@ -68,8 +71,8 @@ def write(folder: Path, state: State) -> int:
     return sum(path.stat().st_size for path in whole.iterdir())
 
 
-def read(folder: Path, history: History) -> State | None:
-    """The newest snapshot, or None; `history` is filled. Raises StateError."""
+def read(folder: Path, history: History, recent: Recent) -> State | None:
+    """The newest snapshot, or None; `history` and `recent` are filled. Raises StateError."""
     found = sorted(path for path in folder.glob("snapshot-*") if not path.name.endswith(".writing"))
     if not found:
         return None
@@ -85,12 +88,15 @@ def read(folder: Path, history: History) -> State | None:
         book = Book.load(facts["templates"], subscriptions)
         for row in _read_table(newest / "history.arrow").to_pylist():
             history.append(row["subscription"], Told(row["number"], row["changes"]))
+        if is_checked:
+            for row in _read_table(newest / "recent.arrow").to_pylist():
+                recent.extend(row["number"], [(row["subscription"], row["changes"])])
         for row in subscriptions.select(["id", "floor"]).to_pylist():
             history.raise_floor(row["id"], row["floor"])
         engine = Engine.load(newest / "engine.tocsin")
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as failure:
         raise StateError(f"{newest} cannot be read: {failure}") from failure
-    return State(facts["number"], engine, book, history, facts)
+    return State(facts["number"], engine, book, history, recent, facts)
 
 
 def verify(snapshot: Path) -> bool:
@@ -130,7 +136,8 @@ def _write(folder: Path, state: State) -> None:
     checksums["engine.tocsin"] = file.checksum
     for named, table in (
         ("subscriptions.arrow", subscriptions.append_column("floor", floors)),
-        ("history.arrow", _history_table(state.history)),
+        ("history.arrow", _told_table(state.history.entries())),
+        ("recent.arrow", _told_table(state.recent.entries())),
     ):
         with files.Writer(folder / named) as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
@@ -151,8 +158,8 @@ def _refusal(snapshot: Path, named: str, what: str) -> str:
     )
 
 
-def _history_table(history: History) -> pa.Table:
-    entries = list(history.entries())
+def _told_table(told: Iterable[tuple[str, Told]]) -> pa.Table:
+    entries = list(told)
     return pa.table(
         {
             "subscription": pa.array([subscription for subscription, _ in entries], pa.string()),

@@ -90,6 +90,7 @@ class Page {
     if (what === "ended") return this.remove(card.subscription.id);
     if (card instanceof Alert) {
       if (message.progress) card.progress(message.progress);
+      if (what === "snapshot") card.before(message.recent || []);
       for (const change of message.changes) {
         if (change.op !== "mature") continue;
         card.rang(change);

@@ -151,10 +151,19 @@ export class Alert {
     this.says.textContent = `${shown(reached)} of ${shown(whole)}, ${shown(missing)} to go`;
   }
 
-  rang(change) {
-    const time = new Date().toLocaleTimeString();
+  /** When it rang before somebody looked. */
+  before(changes) {
+    this.times.replaceChildren();
+    for (const change of changes) this.note(change, "earlier");
+  }
+
+  note(change, time) {
     this.times.prepend(make("li", {}, make("b", {}, shown(change.score)), ` at row ${change.key}, ${time}`));
     while (this.times.children.length > 4) this.times.lastChild.remove();
+  }
+
+  rang(change) {
+    this.note(change, new Date().toLocaleTimeString());
     flash(this.element, "rang");
     if (!this.subscription.repeat) this.over();
   }
@@ -168,15 +177,17 @@ export class Alert {
   }
 }
 
-/** Matches as they happen. */
+/** The last matches, and more as they happen. */
 export class Matches extends Board {
   update(kind, message) {
-    for (const change of message.changes) {
+    const isBeginning = kind === "snapshot";
+    if (isBeginning) this.list.replaceChildren();
+    for (const change of isBeginning ? message.recent || [] : message.changes) {
       const text = change.row ? JSON.stringify(change.row) : change.key;
       const row = make("li", {}, make("span", { class: "rank" }, "✓"), make("span", { class: "key" }, text));
       row.append(make("span", { class: "score" }, shown(change.score)));
       this.list.prepend(row);
-      flash(row, "entered");
+      if (!isBeginning) flash(row, "entered");
     }
     while (this.list.children.length > 8) this.list.lastChild.remove();
     this.more.textContent = this.list.children.length ? "" : "no match yet";

@@ -143,6 +143,15 @@ def test_an_alert_shows_how_far_it_is_and_rings(page: Any, gateway: Gateway) -> 
     assert alert.get_by_role("progressbar").get_attribute("aria-valuenow") == "100"
 
 
+def test_matches_of_before_are_shown(page: Any, gateway: Gateway) -> None:
+    oslo = board(page, "oslo")
+    gateway.ok("POST", "/v1/streams/visitors/rows", [{"age": 44, "city": "Oslo"}])
+    playwright.expect(oslo.locator("li .key")).to_contain_text(["44"])
+    page.reload()
+    playwright.expect(oslo.locator("li .key")).to_contain_text(["44"], timeout=30_000)
+    playwright.expect(board(page, "young")).to_contain_text("no match yet")
+
+
 def test_a_statement_is_explained_in_place(page: Any, gateway: Gateway) -> None:
     box = page.get_by_label("Standing query in SQL")
     box.fill("SELECT symbol FROM stocks WHERE riks BETWEEN :lo AND :hi ORDER BY per LIMIT 3")

@@ -7,6 +7,7 @@ a source, so all agree on their numbers.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,23 @@ BEGIN = "begin"
 #: The place of a row in its file, partition or topic.
 POSITION = "_position"
 
+#: `rows` is how many rows a reject stands for: null for a file that could not be read.
 REJECT_SCHEMA = pa.schema(
-    [("source", pa.string()), ("path", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
+    [
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("rows", pa.int64()),
+    ]
 )
 
+#: The position of the reject of a file that could not be read.
+WHOLE_FILE = -1
+
 _ORIGIN = b"tocsin"
+
+_ONE_EACH: Mapping[int, int | None] = {}
 
 #: One thread: Spark has one task a core as it is.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -86,8 +99,10 @@ def beginnings(ids: list[str]) -> Blob:
     return Blob(BEGIN, "", "", pa.table({"id": pa.array(ids, pa.string())}))
 
 
-def rejects(source: str, path: str, bad: dict[int, str]) -> Blob:
-    """Bad rows with their reasons, as a blob."""
+def rejects(
+    source: str, path: str, bad: Mapping[int, str], rows: Mapping[int, int | None] = _ONE_EACH
+) -> Blob:
+    """Bad rows with their reasons, as a blob; `rows` says which of them stand for another number than one."""
     positions = sorted(bad)
     table = pa.table(
         [
@@ -95,6 +110,7 @@ def rejects(source: str, path: str, bad: dict[int, str]) -> Blob:
             pa.array([path] * len(bad), pa.string()),
             pa.array(positions, pa.int64()),
             pa.array([bad[position] for position in positions], pa.string()),
+            pa.array([rows.get(position, 1) for position in positions], pa.int64()),
         ],
         schema=REJECT_SCHEMA,
     )

@@ -32,7 +32,7 @@ MESSAGES_DDL = (
     "gone boolean"
 )
 SNAPSHOTS_DDL = "space string, key string, x array<double>, y double, born bigint, seq bigint"
-REJECTS_DDL = "source string, path string, position bigint, reason string"
+REJECTS_DDL = "source string, path string, position bigint, reason string, rows bigint"
 
 #: One row a shard and batch: what it was and what it cost, as JSON.
 FIGURES = "figures"

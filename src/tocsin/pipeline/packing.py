@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
+from tocsin.engine.casting import plain
+from tocsin.engine.intake import Given, as_columns
+from tocsin.engine.text import text_of
+from tocsin.errors import RowError
 from tocsin.indexes.contract import Longs
-from tocsin.pipeline.blobs import PARAMETERS, POSITION, ROWS, Blob, pack, rejects
+from tocsin.pipeline.blobs import PARAMETERS, POSITION, ROWS, WHOLE_FILE, Blob, pack, rejects
 from tocsin.pipeline.checking import check_rows, places_of
 from tocsin.pipeline.reading import FileRows, Unreadable, read_file, read_objects
 from tocsin.pipeline.sharding import shards_of
@@ -25,6 +30,18 @@ Packer = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 #: A tab, as a line break, is a blank outside of JSON's strings and an error inside.
 _BLANKS = bytes.maketrans(b"\r\n", b"\t\t")
+
+#: What a parameter can be: a number, a text, a time or a boolean.
+PARAMETER_TYPES = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_boolean,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_null,
+)
 
 #: Rows of a blob at the most.
 MOST_ROWS = 1 << 20
@@ -50,15 +67,20 @@ class RowsPacker:
             rows = checked.rows.slice(begin, MOST_ROWS)
             table = rows.append_column(POSITION, pa.array(where[begin : begin + MOST_ROWS]))
             yield packed(pack(Blob(ROWS, self.name, path, table)), self.keys)
-        if checked.bad:
-            bad = checked.bad
-            if positions is not None:
-                bad = {int(positions[place]): reason for place, reason in bad.items()}
-            yield self.reject(path, bad)
+        bad, counts = checked.bad, {}
+        for reason, places in checked.whole.items():
+            # Rejects of a file are told apart by their positions, and no row is rejected twice.
+            bad[int(places[0])] = reason
+            counts[int(places[0])] = len(places)
+        if positions is not None:
+            bad = {int(positions[place]): reason for place, reason in bad.items()}
+            counts = {int(positions[place]): count for place, count in counts.items()}
+        if bad:
+            yield self.reject(path, bad, counts)
 
-    def reject(self, path: str, bad: dict[int, str]) -> pa.RecordBatch:
-        """Rejected rows go to one shard."""
-        return packed(pack(rejects(self.name, path, bad)), self.keys[:1])
+    def reject(self, path: str, bad: dict[int, str], rows: Mapping[int, int | None]) -> pa.RecordBatch:
+        """Rejected rows go to one shard. `rows` says which of them stand for another number than one."""
+        return packed(pack(rejects(self.name, path, bad, rows)), self.keys[:1])
 
 
 @dataclass(frozen=True)
@@ -76,11 +98,17 @@ class ParametersPacker:
         """The rows of one file or partition."""
         where = places_of(file)
         bad = dict(file.bad)
-        if "id" not in file.columns:
-            yield from self._without_id(path, file, positions)
+        given = {name: _parameter(values, name) for name, values in file.columns.items()}
+        if "id" not in given:
+            yield from self._all(path, file, positions, "the column 'id' is missing")
             return
-        columns = {name: self._value(name, array) for name, array in file.columns.items()}
-        ids = columns["id"].cast(pa.string())
+        for name, array in given.items():
+            if not any(fits(array.type) for fits in PARAMETER_TYPES):
+                reason = f"column {name!r} is {array.type}, which no parameter can be"
+                yield from self._all(path, file, positions, reason)
+                return
+        columns = {name: self._value(name, array) for name, array in given.items()}
+        ids = text_of(columns["id"])
         missing = np.asarray(ids.is_null().to_numpy(zero_copy_only=False), np.bool_)
         bad.update(dict.fromkeys(where[missing].tolist(), "the id is null"))
         if positions is not None:
@@ -93,20 +121,26 @@ class ParametersPacker:
             if mine.num_rows:
                 yield packed(pack(Blob(PARAMETERS, self.name, path, mine)), (key,))
         if bad:
-            yield self.reject(path, bad)
+            yield self.reject(path, bad, {})
 
-    def reject(self, path: str, bad: dict[int, str]) -> pa.RecordBatch:
-        """Rejected rows go to one shard."""
-        return packed(pack(rejects(f"subscriptions {self.name}", path, bad)), self.keys[:1])
+    def reject(self, path: str, bad: dict[int, str], rows: Mapping[int, int | None]) -> pa.RecordBatch:
+        """Rejected rows go to one shard. `rows` says which of them stand for another number than one."""
+        return packed(pack(rejects(f"subscriptions {self.name}", path, bad, rows)), self.keys[:1])
 
-    def _without_id(self, path: str, file: FileRows, positions: Longs | None) -> Iterator[pa.RecordBatch]:
-        """A file without the column is one reject; a record of a topic is one each."""
-        missing = "the column 'id' is missing"
-        if positions is None:
-            yield self.reject(path, {**file.bad, -1: missing})
-        elif len(positions):
-            reasons = (file.bad.get(place, missing) for place in range(len(positions)))
-            yield self.reject(path, dict(zip(positions.tolist(), reasons, strict=True)))
+    def _all(
+        self, path: str, file: FileRows, positions: Longs | None, reason: str
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows rejected for one reason: one reject, but one a record of a topic."""
+        places = np.arange(file.n_rows + len(file.bad)) if positions is None else positions
+        good = places[places_of(file)]
+        bad = {int(places[place]): reason for place, reason in file.bad.items()}
+        counts = {}
+        if file.by_column and len(good):
+            counts = {int(good[0]): len(good)}
+            good = good[:1]
+        bad.update(dict.fromkeys(good.tolist(), reason))
+        if bad:
+            yield self.reject(path, bad, counts)
 
     def _value(self, name: str, array: pa.Array) -> pa.Array:
         """Text that looks like a number as one: values of a CSV file, or numbers beside text in JSON."""
@@ -127,7 +161,7 @@ def pack_files(packer: RowsPacker | ParametersPacker, kind: str, options: Mappin
                 try:
                     file = read_file(path, kind, options, packer.columns)
                 except Unreadable as failure:
-                    yield packer.reject(path, {-1: str(failure)})
+                    yield packer.reject(path, {WHOLE_FILE: str(failure)}, {WHOLE_FILE: None})
                     continue
                 yield from packer.pack(path, file)
 
@@ -151,7 +185,7 @@ def pack_kafka(packer: RowsPacker | ParametersPacker) -> Packer:
                     (value or b"null").translate(_BLANKS).strip()
                     for value in mine.column("value").to_pylist()
                 ]
-                file = read_objects(texts, packer.columns)
+                file = read_objects(texts, packer.columns)._replace(by_column=False)
                 yield from packer.pack(
                     f"{place['topic']}/{place['partition']}", file, mine.column("offset").to_numpy()
                 )
@@ -165,7 +199,7 @@ def pack_frame(packer: RowsPacker | ParametersPacker, partition: Callable[[], in
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         first = 0
         for batch in batches:
-            columns = {name: batch.column(name) for name in batch.schema.names}
+            columns: dict[str, Given] = {name: batch.column(name) for name in batch.schema.names}
             positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
             first += batch.num_rows
             file = FileRows(columns, batch.num_rows, {}, False)
@@ -179,3 +213,13 @@ def packed(data: bytes, keys: tuple[int, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {"shard": pa.array(keys, pa.int32()), "data": pa.array([data] * len(keys))}
     )
+
+
+def _parameter(values: Given, name: str) -> pa.Array:
+    """A column of parameters; JSON values of mixed kinds stay JSON, so that `_value` finds the numbers."""
+    if not isinstance(values, list):
+        return plain(values)
+    try:
+        return as_columns({name: values}, source="")[name]
+    except RowError:
+        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())

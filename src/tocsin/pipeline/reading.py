@@ -11,7 +11,6 @@ import codecs
 import csv
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,6 +21,8 @@ import pyarrow.fs
 import pyarrow.json
 import pyarrow.parquet
 
+from tocsin.engine.casting import plain
+from tocsin.engine.intake import Given
 from tocsin.types import ColumnType
 
 FORMATS = ("parquet", "csv", "json")
@@ -40,13 +41,15 @@ class Unreadable(Exception):
 class FileRows(NamedTuple):
     """The rows of one file, in order."""
 
-    columns: dict[str, pa.Array]
+    columns: dict[str, Given]
     #: how many rows are in the columns
     n_rows: int
     #: place among all rows of the file, and reason, of those that could not be split into columns
     bad: dict[int, str]
     #: whether all values are text, still to be read
     is_text: bool
+    #: whether a column none of whose values fits is one reject; records of a topic are rejected one by one
+    by_column: bool = True
 
 
 def read_file(
@@ -57,10 +60,11 @@ def read_file(
         with _open(path) as file:
             if kind == "parquet":
                 wanted = pa.parquet.ParquetFile(file).schema_arrow.names
+                if len(set(wanted)) < len(wanted):
+                    raise ValueError(f"a column name comes twice in {wanted}")
                 file.seek(0)
-                return _whole(
-                    pa.parquet.read_table(file, columns=[n for n in wanted if _is_wanted(n, columns)])
-                )
+                table = pa.parquet.read_table(file, columns=[n for n in wanted if _is_wanted(n, columns)])
+                return _whole(table)
             data = file.read()
         return read_csv(data, options, list(columns)) if kind == "csv" else read_json(data, columns)
     except (pa.ArrowException, OSError, ValueError, csv.Error) as failure:
@@ -103,7 +107,8 @@ def read_csv(data: bytes, options: Mapping[str, Any], names: list[str]) -> FileR
             null_values=["", str(options.get("nullValue", ""))],
         ),
     )
-    return FileRows({name: table.column(name).combine_chunks() for name in names}, table.num_rows, bad, True)
+    columns: dict[str, Given] = {name: plain(table.column(name)) for name in names}
+    return FileRows(columns, table.num_rows, bad, True)
 
 
 def read_json(data: bytes, columns: Mapping[str, ColumnType]) -> FileRows:
@@ -158,7 +163,7 @@ def _objects_one_by_one(texts: Sequence[bytes], columns: Mapping[str, ColumnType
     for place, text in enumerate(texts):
         try:
             row = json.loads(text.decode())
-            problem = _misfit(row, columns)
+            problem = _unusable(row)
         except UnicodeDecodeError as failure:
             problem = f"not UTF-8: {failure.reason} at byte {failure.start}"
         except ValueError as failure:
@@ -170,67 +175,22 @@ def _objects_one_by_one(texts: Sequence[bytes], columns: Mapping[str, ColumnType
         else:
             rows.append(row)
     names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-    arrays = {name: _array([row.get(name) for row in rows]) for name in names}
-    return FileRows(arrays, len(rows), bad, False)
+    return FileRows({name: [row.get(name) for row in rows] for name in names}, len(rows), bad, False)
 
 
-def _misfit(row: Any, columns: Mapping[str, ColumnType]) -> str | None:
-    """Why a JSON row cannot be a row of `columns`; None if it can."""
+def _unusable(row: Any) -> str | None:
+    """Why a JSON value cannot be a row; None if it can."""
     if not isinstance(row, dict):
         return "not a JSON object"
     for name, value in row.items():
         if not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
             return f"{json.dumps(name)}: half a character (a lone surrogate)"
-        if value is None or name not in columns:
-            continue
-        kind = columns[name]
-        if kind.is_boolean:
-            fits = isinstance(value, bool)
-        elif kind.is_string or kind.is_timestamp:
-            fits = isinstance(value, str)
-        elif kind.is_integer:
-            fits = _is_number(value) and _is_long(value)
-        elif kind.is_decimal:
-            fits = _is_number(value) and (isinstance(value, float) or _is_long(value))
-        else:
-            fits = _is_number(value)
-        if not fits:
-            return f"column {name!r}: {json.dumps(value)} is not a {kind.name}"
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_long(value: int | float) -> bool:
-    """Whether a number is a whole one of 64 bits."""
-    whole = isinstance(value, int) or value.is_integer()
-    return whole and -(1 << 63) <= value < 1 << 63
 
 
 def _is_text(text: str) -> bool:
     """Whether every character is one: JSON can escape half of a pair."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _array(values: list[Any]) -> pa.Array:
-    """JSON values as a column: of doubles where whole numbers are too long, of JSON where kinds are mixed."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        there = [value for value in values if value is not None]
-        if all(_is_number(value) for value in there):
-            return pa.array([None if value is None else _double(value) for value in values], pa.float64())
-        return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
-
-
-def _double(value: int | float) -> float:
-    """The nearest double of a number of any size."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def _is_wanted(name: str, columns: Mapping[str, ColumnType]) -> bool:
@@ -248,5 +208,6 @@ def _open(path: str) -> pa.NativeFile:
 
 
 def _whole(table: pa.Table) -> FileRows:
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    """The columns as the engine takes them: text as `string`, dictionaries decoded."""
+    columns: dict[str, Given] = {name: plain(table.column(name)) for name in table.column_names}
     return FileRows(columns, table.num_rows, {}, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,13 +69,15 @@ def job(tmp_path: Path) -> Path:
     return path
 
 
-def write_progress(checkpoint: Path) -> None:
-    shard = {
+def shard_figures() -> dict[str, Any]:
+    """What a shard says of a batch."""
+    return {
         "shard": 0,
         "subscriptions": 5,
         "rows": 1000,
         "changes": 3,
         "rejects": 0,
+        "sources": {"trades": {"taken": 1000, "rejected": 0, "why": ""}},
         "found": "warm",
         "find_seconds": 0.0,
         "apply_seconds": 0.1,
@@ -82,7 +85,10 @@ def write_progress(checkpoint: Path) -> None:
         "snapshot_bytes": 0,
         "log_bytes": 10,
     }
-    batch = {"batch": 4, "time": time.time(), "shards": [shard]}
+
+
+def write_progress(checkpoint: Path) -> None:
+    batch = {"batch": 4, "time": time.time(), "shards": [shard_figures()]}
     told = {"stages": {"addBatch": 0.9, "walCommit": 0.001}, "behind": {"topic": 7}}
     (checkpoint / "tocsin-progress.json").write_text(
         json.dumps({"job": "alerts", "batches": [{**batch, **told}]})

@@ -10,10 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tocsin.cli.display import Lines, LiveTable, display
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from tocsin.pipeline.jobs import Job
 
 #: Seconds between two looks at the query.
 INTERVAL = 0.5
@@ -28,6 +31,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--once", action="store_true", help="drain what is there and stop")
     parser.add_argument("--master", help="Spark master, such as spark://host:7077 (default: this machine)")
     options = parser.parse_args(arguments)
+    with display() as shown:
+        # Before the imports, which take a second or two.
+        shown.show({"job": options.job, "phase": "reading the job", "since": time.time()})
+        reason, code, job = _run(options, shown)
+    if reason:
+        print(reason, file=sys.stderr)
+    if job is not None and code == OK:
+        return _tell_rejects(shown.known, job, once=options.once)
+    return code
+
+
+def _run(options: argparse.Namespace, shown: Lines | LiveTable) -> tuple[str, int, Job | None]:
+    """Run the job to its end: what there is to say of that, the exit code, and the job if it was read."""
     from tocsin.cli.extras import spark_extra
 
     with spark_extra():
@@ -36,67 +52,56 @@ def main(arguments: Sequence[str]) -> int:
         from tocsin.pipeline.running import SPARK_GONE, start, why_failed
     try:
         job = Job.read(options.job)
-        query = start(job, master=options.master, once=options.once, log=_log(job.settings.name))
+        log = _log(job.settings.name)
+        query = start(job, master=options.master, once=options.once, log=log, report=shown.show)
     except Error as failure:
-        print(failure, file=sys.stderr)
-        return BAD_USAGE
+        return str(failure), BAD_USAGE, None
     try:
-        _follow(query, f"{job.settings.checkpoint.rstrip('/')}")
+        _follow(query, shown)
         reason = why_failed(query)
     except KeyboardInterrupt:
         query.stop()
-        return OK
+        return "", OK, job
     except SPARK_GONE:
         reason = "Spark has ended, killed or crashed; run the job again to go on"
-    if reason is not None:
-        print(f"the job has failed: {reason}", file=sys.stderr)
-        return BAD_DATA
-    return OK
+    return ("", OK, job) if reason is None else (f"the job has failed: {reason}", BAD_DATA, job)
 
 
 def _log(name: str) -> str | None:
     """A file for Spark's own log where a live table is shown; else it goes where ours does."""
     if not sys.stderr.isatty():
         return None
-    file, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".spark.log")
+    try:
+        file, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".spark.log")
+    except OSError as failure:
+        print(f"no file for Spark's own log, which is shown here: {failure}", file=sys.stderr)
+        return None
     os.close(file)
     print(f"Spark's own log: {path}", file=sys.stderr)
     return path
 
 
-def _follow(query: StreamingQuery, checkpoint: str) -> None:
-    """Show progress until the query ends: a live table on a terminal, a line a batch in a pipe."""
-    from rich.console import Console
-    from rich.live import Live
-
-    from tocsin.cli.status import progress_table, read_progress
-
-    console = Console(stderr=True)
-    seen = -1
-    if console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
-            while query.isActive:
-                known = read_progress(checkpoint)
-                if known:
-                    live.update(progress_table(known), refresh=True)
-                time.sleep(INTERVAL)
-        return
-    while True:
-        active = query.isActive
-        for batch in (read_progress(checkpoint) or {"batches": []})["batches"]:
-            if batch["batch"] > seen:
-                seen = batch["batch"]
-                print(_line(batch), file=sys.stderr)
-        if not active:
-            return
+def _follow(query: StreamingQuery, shown: Lines | LiveTable) -> None:
+    """Wait until the query ends. Its batches are shown by the thread that finishes them."""
+    while query.isActive:
         time.sleep(INTERVAL)
+        shown.idle()
 
 
-def _line(batch: dict[str, Any]) -> str:
-    from tocsin.pipeline.progress import totals
+def _tell_rejects(known: dict[str, Any], job: Job, *, once: bool) -> int:
+    """Say what was rejected. A source drained without a single row that could be used is a failure."""
+    from tocsin.pipeline.progress import wholly_rejected
 
-    figures = totals(batch)
-    return (
-        f"batch {batch['batch']}: {figures['rows']} rows so far, {figures['changes']} changes, "
-        f"{figures['rejects']} rejects, {figures['subscriptions']} subscriptions, {figures['seconds']:.2f} s"
-    )
+    sources = known.get("sources", {})
+    count = sum(rows["rejected"] for rows in sources.values())
+    if not count:
+        return OK
+    lost = wholly_rejected(known)
+    lines = [
+        f"every row of {name} was rejected, {sources[name]['rejected']:,} in all; {sources[name]['why']}"
+        for name in lost
+    ]
+    place = job.sink.rejects or (f"{job.sink.path}.rejects" if job.sink.path else None)
+    lines.append(f"rows rejected: {count:,}" + (f"; each with its reason in {place}" if place else ""))
+    print("\n".join(lines), file=sys.stderr)
+    return BAD_DATA if lost and once else OK

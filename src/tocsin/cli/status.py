@@ -63,15 +63,17 @@ def read_progress(checkpoint: str) -> dict[str, Any] | None:
 
 
 def progress_table(known: dict[str, Any]) -> RenderableType:
-    """The last batches, and the shards of the newest."""
+    """What the job is at, the last batches, and the shards of the newest."""
     from rich.console import Group
 
-    batches = known["batches"]
+    batches = known.get("batches")
+    at = [f"{known['phase']} ({time.time() - known['since']:.0f} s)"] if known.get("phase") else []
+    if not batches:
+        return Group(f"{known['job']}: no batch has been finished yet", *at)
     age = time.time() - batches[-1]["time"]
     title = f"{known['job']}: batch {batches[-1]['batch']}, {age:.0f} s ago"
-    return Group(
-        _batches_table(title, batches[-9:]), _shards_table(batches[-1]["shards"]), *_spark_lines(batches)
-    )
+    tables = _batches_table(title, batches[-9:]), _shards_table(batches[-1]["shards"])
+    return Group(*tables, *_spark_lines(batches), *at)
 
 
 def _spark_lines(batches: list[dict[str, Any]]) -> list[str]:

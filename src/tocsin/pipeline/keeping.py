@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.errors import StateError
 from tocsin.pipeline.blobs import beginnings, pack, unpack
-from tocsin.pipeline.shard import Output, Shard, ShardJob
+from tocsin.pipeline.shard import REJECTED, Output, Shard, ShardJob
 from tocsin.pipeline.warm import Trail
 
 #: Grows when the state of the version before can no longer be read.
@@ -61,7 +64,7 @@ class Keeper:
         self._store = store
         self._trail = trail
         #: after `run`: what the batch was and what it cost
-        self.figures: dict[str, int | float | str] = {}
+        self.figures: dict[str, Any] = {}
 
     def run(self, inputs: list[bytes]) -> Iterator[Output]:
         """Apply one micro-batch. The state is written when the last output has been taken."""
@@ -77,8 +80,11 @@ class Keeper:
             inputs = [pack(beginnings(pending)), *inputs]
         started = time.perf_counter()
         counts = dict.fromkeys(("change", "message", "snapshot", "reject"), 0)
+        rejected: list[pa.Table] = []
         for output in shard.apply([unpack(data) for data in inputs]):
             counts[output.kind] += output.table.num_rows
+            if output.kind == REJECTED:
+                rejected.append(output.table)
             yield output
         seconds = time.perf_counter() - started
         before, meta.token = meta.token, uuid.uuid4().hex
@@ -95,6 +101,7 @@ class Keeper:
             "changes": counts["change"] + counts["message"],
             "snapshots": counts["snapshot"],
             "rejects": counts["reject"],
+            "sources": _sources(shard.taken, rejected),
             "found": found,
             "find_seconds": started - arrived,
             "apply_seconds": seconds,
@@ -147,6 +154,19 @@ class Keeper:
             self._store.drop_part("log", number)
         meta.chunks, meta.snapshot_bytes = len(chunks), len(data)
         meta.parts = meta.log_bytes = 0
+
+
+def _sources(taken: Mapping[str, int], rejected: list[pa.Table]) -> dict[str, dict[str, Any]]:
+    """By source: rows that were taken and rejected, and why the first was."""
+    sources = {name: {"taken": count, "rejected": 0, "why": ""} for name, count in taken.items()}
+    for table in rejected:
+        if table.num_rows:
+            first = table.slice(0, 1).to_pylist()[0]
+            rows = sources.setdefault(first["source"], {"taken": 0, "rejected": 0, "why": ""})
+            # A file that could not be read is one at the least.
+            rows["rejected"] += pc.sum(pc.fill_null(table.column("rows"), 1)).as_py()
+            rows["why"] = rows["why"] or f"{first['path']}: {first['reason']}"
+    return sources
 
 
 def _replay(shard: Shard, inputs: list[bytes]) -> None:

@@ -22,7 +22,7 @@ from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
 from tocsin.pipeline.logs import stderr_into
 from tocsin.pipeline.planning import forget_unplanned
-from tocsin.pipeline.progress import Progress
+from tocsin.pipeline.progress import Progress, Report
 from tocsin.pipeline.sinks import Function, Functions, build_sink
 
 #: What the checkpoint remembers of the job that made it.
@@ -73,17 +73,23 @@ def start(
     sink: Function | None = None,
     rejects: Function | None = None,
     snapshots: Function | None = None,
+    report: Report | None = None,
 ) -> StreamingQuery:
     """Start a job. `once` drains what is there and stops. `master` and `log` are for `session`.
 
     `frames` gives streaming frames for sources by name. `sink` is called with each batch's changes (or
     messages) and its number, instead of the job's `[sink]`; `rejects` and `snapshots` likewise, where a batch
-    has any. After a failure a function is called with the same batch again.
+    has any. After a failure a function is called with the same batch again. `report` is called with what is
+    known of the run (see `Progress`): what it is at, and the figures of each batch.
     """
     made = as_job(job)
     if sink is None and (rejects or snapshots):
         raise JobError("functions for rejects or snapshots go with one for changes: give `sink`, too")
-    spark = spark or session(made, master=master, log=log)
+    progress = Progress(made, report)
+    if spark is None:
+        progress.enter("starting Spark")
+        spark = session(made, master=master, log=log)
+    progress.enter("planning the query")
     try:
         # Nothing is written before the sources are known to be there.
         outputs = packed_outputs(spark, made, dict(frames or {}))
@@ -94,9 +100,12 @@ def start(
             target = build_sink(spark, made, owner, Functions(sink, rejects, snapshots) if sink else None)
     except PySparkException as failure:
         raise JobError(first_cause(str(failure))) from failure
-    progress = Progress(Files(spark), made)
+    progress.keep_in(Files(spark))
+    progress.enter("looking for input")
 
     def deliver(batch: DataFrame, number: int) -> None:
+        first = "; the first batch starts workers, and after an upgrade compiles"
+        progress.enter(f"batch {number}: reading and applying{'' if progress.known['finished'] else first}")
         # A sink reads a batch more than once; without this the operator would run each time.
         kept = batch.persist()
         try:

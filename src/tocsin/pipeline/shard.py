@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -84,10 +85,13 @@ class Shard:
         #: by table: messages until the next snapshot; a table that is not here has had none
         self._until_snapshot: dict[str, int] = {}
         self._size = 0
+        #: rows and parameters that the last batch brought and that could be used, by source
+        self.taken: Counter[str] = Counter()
         self.serve(job)
 
     def apply(self, blobs: list[Blob]) -> Iterator[Output]:
         """Apply one micro-batch: registrations and terminations, then rows, source by source."""
+        self.taken.clear()
         for blob in blobs:
             if blob.kind == BEGIN:
                 yield from self._begin(blob.table.column("id").to_pylist())
@@ -177,6 +181,7 @@ class Shard:
             while end < len(ops) and ops[end] == ops[begin]:
                 end += 1
             run = table.slice(begin, end - begin)
+            known = len(bad)
             if ops[begin] in (REGISTER, None):
                 yield from self._register(section, run, bad)
             elif ops[begin] == TERMINATE:
@@ -184,6 +189,7 @@ class Shard:
             else:
                 reason = f"{OP} is {ops[begin]!r}; it must be {REGISTER!r} or {TERMINATE!r}"
                 bad.update(dict.fromkeys(run.column(POSITION).to_pylist(), reason))
+            self.taken[f"subscriptions {blob.source}"] += run.num_rows - (len(bad) - known)
             begin = end
         if bad:
             yield Output(REJECTED, section.sql, rejects(f"subscriptions {blob.source}", blob.path, bad).table)
@@ -228,6 +234,7 @@ class Shard:
             table, paths = table.filter(pa.array(good)), paths[good]
         first = self.engine.counts(name)["rows"]
         rows = table.drop_columns([POSITION])
+        self.taken[name] += rows.num_rows
         if self.job.messages is not None:
             yield from self._messages(name, rows, self.job.messages)
             return
@@ -236,6 +243,7 @@ class Shard:
             yield Output(CHANGES, name, changes)
         late = self.engine.late(name) - first
         if len(late):
+            self.taken[name] -= len(late)
             reason = "late: older than what was already applied"
             yield from self._reject(name, blobs, table, paths, dict.fromkeys(late.tolist(), reason))
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_status import JOB, shard_figures
 from tocsin.cli import display, run, status
+from tocsin.pipeline.files import LocalFiles
 from tocsin.pipeline.progress import Progress
 
 Script = Callable[[Progress], None]
@@ -32,16 +33,6 @@ class Query:
         return None
 
 
-class Folder:
-    """What `Progress` needs of the driver's files, in a plain folder."""
-
-    def read_text(self, path: str) -> str:
-        return Path(path).read_text()
-
-    def write_text(self, path: str, text: str) -> None:
-        Path(path).write_text(text)
-
-
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     path = tmp_path / "job.toml"
@@ -59,7 +50,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], None]:
         def start(job: Any, *, report: Any, **options: Any) -> Query:
             progress = Progress(job, report)
             progress.enter("starting Spark")
-            progress.keep_in(Folder())  # type: ignore[arg-type]
+            progress.keep_in(LocalFiles())
             progress.enter("looking for input")
             return Query(lambda: script(progress))
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.pipeline.faults import ERRORS, Faults
 from tests.pipeline.samples import JOB, job, packed, stocks, thresholds, told, trades
 from tocsin.errors import StateError
 from tocsin.pipeline import keeping, warm
@@ -148,3 +149,66 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     store.put_meta(Meta(format=99, token="x"))
     with pytest.raises(StateError, match="format 99"):
         list(keeper(job().shard_job(), store, tmp_path).run([]))
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_warm_copies_may_fail_at_any_call(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard_job = job().shard_job()
+    expected = undisturbed(tmp_path / "calm", shard_job)[:3]
+    faults = Faults(tmp_path, monkeypatch)
+    place = 0
+    while place == 0 or faults.count >= place:
+        folder = tmp_path / f"{place}"
+        faults.arm(place, kind)
+        store = DictStore()
+        for number, batch in enumerate(batches()[:3]):
+            warm._held.clear()
+            assert told(keeper(shard_job, store, folder).run(batch)) == expected[number]
+        place += 1
+    assert place > 10, "the faults are not where the files are"
+    faults.arm(-1, "")
+
+
+def test_a_damaged_warm_copy_is_passed_over(tmp_path: Path) -> None:
+    shard_job = job().shard_job()
+    expected = undisturbed(tmp_path / "calm", shard_job)
+    for eighth in range(9):
+        warm._held.clear()
+        store = DictStore()
+        folder = tmp_path / f"{eighth}"
+        list(keeper(shard_job, store, folder).run(batches()[0]))
+        (path,) = folder.iterdir()
+        damage(path, eighth)
+        warm._held.clear()
+        later = keeper(shard_job, store, folder)
+        assert told(later.run(batches()[1])) == expected[1]
+        assert later.figures["found"] == "store"
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever byte it is, in the log as in the snapshot, before anything is made of it."""
+    shard_job = job().shard_job()
+    for small in (1, 8 << 20):
+        monkeypatch.setattr(keeping, "SMALL_LOG", small)
+        monkeypatch.setattr(keeping, "LOG_TO_SNAPSHOT", 0)
+        store = DictStore()
+        list(keeper(shard_job, store, tmp_path).run(batches()[0]))
+        (kind,) = {kind for kind, _ in store.parts}
+        for eighth in range(9):
+            broken = copy.deepcopy(store)
+            data = bytearray(broken.parts[kind, 0])
+            data[min(len(data) - 1, len(data) * eighth // 8)] ^= 0x40
+            broken.parts[kind, 0] = bytes(data)
+            warm._held.clear()
+            with pytest.raises(StateError, match="damaged"):
+                list(keeper(shard_job, broken, tmp_path / "nowhere").run(batches()[1]))
+
+
+def damage(path: Path, eighth: int) -> None:
+    """Flip one bit of a file, or at the end cut it."""
+    data = bytearray(path.read_bytes())
+    if eighth == 8:
+        data = data[:-1]
+    else:
+        data[len(data) * eighth // 8] ^= 0x10
+    path.write_bytes(data)

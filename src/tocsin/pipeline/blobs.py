@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
+from tocsin.pipeline.checksums import opened, sealed
 
 #: What a blob holds.
 ROWS = "rows"
@@ -76,9 +78,8 @@ def pack(blob: Blob) -> bytes:
 
 
 def unpack(data: bytes) -> Blob:
-    """The inverse of `pack`."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        table = reader.read_all()
+    """The inverse of `pack`. Raises StateError if the bytes are not those."""
+    table = load(data)
     kind, source, path, first = json.loads((table.schema.metadata or {})[_ORIGIN])
     if first is not None:
         table = table.append_column(POSITION, pa.array(np.arange(first, first + table.num_rows)))
@@ -86,12 +87,17 @@ def unpack(data: bytes) -> Blob:
 
 
 def dump(table: pa.Table) -> bytes:
-    """An Arrow table as bytes, compressed."""
+    """An Arrow table as bytes, compressed and sealed."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return sealed(sink.getvalue())
+
+
+def load(data: Any) -> pa.Table:
+    """The inverse of `dump`. Raises StateError if the bytes are not those."""
+    with pa.ipc.open_stream(opened(data, "a packed table")) as reader:
+        return reader.read_all()
 
 
 def beginnings(ids: list[str]) -> Blob:

@@ -1,4 +1,4 @@
-"""Files through Spark's own file systems, for what the driver keeps: renames, markers, job descriptions."""
+"""Files wherever Spark reaches them, for what the driver keeps: renames, markers, job descriptions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from tocsin.pipeline.files import Folders, LocalFiles
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +29,57 @@ def _raising_oserror(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class Files:
-    """The few operations that the driver needs, on any file system that Spark reaches."""
+    """The few operations that the driver needs, on any file system that Spark reaches.
+
+    A local disk by the system's own calls, any other through Hadoop's client.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._hadoop = HadoopFiles(spark)
+        self._local = LocalFiles()
+
+    def scheme(self, path: str) -> str:
+        """`file`, `hdfs`, `s3a`, …"""
+        return self._hadoop.scheme(path)
+
+    def exists(self, path: str) -> bool:
+        files, inner = self._at(path)
+        return files.exists(inner)
+
+    def make_folder(self, path: str) -> None:
+        files, inner = self._at(path)
+        files.make_folder(inner)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder; the target must not be there."""
+        files, inner = self._at(source)
+        files.rename(inner, self._at(target)[1])
+
+    def delete(self, path: str) -> None:
+        files, inner = self._at(path)
+        files.delete(inner)
+
+    def names(self, path: str) -> list[str]:
+        """What is in a folder."""
+        files, inner = self._at(path)
+        return files.names(inner)
+
+    def read_text(self, path: str) -> str:
+        files, inner = self._at(path)
+        return files.read_text(inner)
+
+    def write_text(self, path: str, text: str) -> None:
+        """Written aside and moved over what is there, so that nobody sees half of it or none."""
+        files, inner = self._at(path)
+        files.write_text(inner, text)
+
+    def _at(self, path: str) -> tuple[Folders, str]:
+        local = self._hadoop.local(path)
+        return (self._hadoop, path) if local is None else (self._local, local)
+
+
+class HadoopFiles:
+    """Hadoop's client, for HDFS and whatever else Spark is set up for."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
@@ -39,6 +91,12 @@ class Files:
     def scheme(self, path: str) -> str:
         """`file`, `hdfs`, `s3a`, …"""
         return str(self._system(path).getUri().getScheme())
+
+    @_raising_oserror
+    def local(self, path: str) -> str | None:
+        """The path on the local disk; None if it is somewhere else."""
+        uri = self._system(path).makeQualified(self._path(path)).toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
 
     def full(self, path: str) -> str:
         """The path with its scheme, absolute."""

@@ -20,7 +20,7 @@ from tocsin.pipeline.shard import REJECTED, Output, Shard, ShardJob
 from tocsin.pipeline.warm import Trail
 
 #: Grows when the state of the version before can no longer be read.
-FORMAT = 2
+FORMAT = 3
 #: A snapshot is cut into chunks of this many bytes.
 CHUNK = 4 << 20
 #: A log smaller than this is never worth a snapshot.
@@ -128,6 +128,8 @@ class Keeper:
         for number in range(meta.parts):
             data = self._store.get_part("log", number)
             of_batch = int.from_bytes(data[:8], "little")
+            if not current <= of_batch <= meta.batches:
+                raise StateError(f"the log of shard {self._number} is damaged: part {number} is of no batch")
             if of_batch != current and batch:
                 _replay(shard, batch)
                 batch = []

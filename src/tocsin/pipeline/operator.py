@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tocsin.errors import StateError
-from tocsin.pipeline.blobs import dump
+from tocsin.pipeline.blobs import dump, load
 from tocsin.pipeline.keeping import Keeper, Meta
 from tocsin.pipeline.shard import CHANGES, Output, ShardJob
 from tocsin.pipeline.warm import Trail
@@ -102,8 +102,7 @@ def unpack_outputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     """Packed tables of one kind as rows."""
     for batch in batches:
         for data in batch.column("data"):
-            with pa.ipc.open_stream(data.as_buffer()) as reader:
-                yield from reader
+            yield from load(data.as_buffer()).to_batches()
 
 
 def merge_matches(top: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Protocol
 
-
-class Folders(Protocol):
-    """The part of `hadoop.Files` that is needed here."""
-
-    def exists(self, path: str) -> bool: ...
-    def names(self, path: str) -> list[str]: ...
-    def read_text(self, path: str) -> str: ...
-    def write_text(self, path: str, text: str) -> None: ...
-    def delete(self, path: str) -> None: ...
+from tocsin.pipeline.files import Folders
 
 
 def forget_unplanned(files: Folders, checkpoint: str) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tocsin.pipeline.hadoop import Files
+from tocsin.pipeline.files import Folders
 from tocsin.pipeline.jobs import Job
 from tocsin.pipeline.lag import records_behind
 
@@ -28,7 +28,7 @@ class Progress:
     def __init__(self, job: Job, report: Report | None = None) -> None:
         self._path = f"{job.settings.checkpoint.rstrip('/')}/{FILE}"
         self._report = report
-        self._files: Files | None = None
+        self._files: Folders | None = None
         self._query: StreamingQuery | None = None
         self.known: dict[str, Any] = {
             "job": job.settings.name,
@@ -43,7 +43,7 @@ class Progress:
             "batches": [],
         }
 
-    def keep_in(self, files: Files) -> None:
+    def keep_in(self, files: Folders) -> None:
         """From now on, write the file; go on with the batches that a run before has left there."""
         self._files = files
         try:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tocsin.pipeline.files import Folders
 from tocsin.pipeline.frames import as_job, figures_of, packed_outputs
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
@@ -33,6 +34,11 @@ DEFAULT_MASTER = "local[*,4]"
 
 #: Raised by whatever asks Spark once its process has ended, or while it ends.
 SPARK_GONE = (Py4JError, ConnectionError)
+
+_ADVICE = (
+    "run it with a new checkpoint and a new sink path, which reads the sources from the start "
+    "(the checkpoint now: {})"
+)
 
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -152,15 +158,18 @@ def first_cause(text: str) -> str:
     return next((line for line in lines[last + 1 :] if line and not line[0].isspace()), cause)
 
 
-def _remember(files: Files, job: Job) -> str:
+def _remember(files: Folders, job: Job) -> str:
     """Check the job against what its checkpoint remembers, and update that; the query's own id."""
     path = f"{job.settings.checkpoint.rstrip('/')}/{DESCRIPTION}"
     now = describe(job)
     owner = uuid.uuid4().hex
     if files.exists(path):
-        known = json.loads(files.read_text(path))
-        owner = known["query"]
-        _refuse_changes(known["job"], now, job.settings.checkpoint)
+        try:
+            known = json.loads(files.read_text(path))
+            owner, before = str(known["query"]), known["job"]
+        except (ValueError, KeyError, TypeError):
+            raise JobError(f"{path} is damaged; {_ADVICE.format(job.settings.checkpoint)}") from None
+        _refuse_changes(before, now, job.settings.checkpoint)
     else:
         files.make_folder(job.settings.checkpoint)
     files.write_text(path, json.dumps({"query": owner, "job": now}, indent=2))
@@ -181,10 +190,7 @@ def describe(job: Job) -> dict[str, Any]:
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
-    advice = (
-        "run it with a new checkpoint and a new sink path, which reads the sources from the start "
-        f"(the checkpoint now: {checkpoint})"
-    )
+    advice = _ADVICE.format(checkpoint)
     if before["shards"] != now["shards"]:
         raise JobError(f"shards was {before['shards']} and is {now['shards']}; {advice}")
     # A checkpoint of a version that knew no messages does not say.

@@ -18,6 +18,7 @@ from tocsin.errors import Error, WeightOverflow
 from tocsin.indexes.contract import Longs
 from tocsin.pipeline.blobs import BEGIN, PARAMETERS, POSITION, REJECTS, ROWS, Blob, rejects
 from tocsin.pipeline.checking import failing
+from tocsin.pipeline.checksums import opened, sealed
 from tocsin.pipeline.sharding import shard_of
 
 CHANGES = "change"
@@ -107,12 +108,12 @@ class Shard:
                 yield from self._apply_rows(declaration.name, sorted(mine, key=lambda b: b.order))
 
     def save(self) -> bytes:
-        """The shard's whole state."""
+        """The shard's whole state, sealed."""
         sink = pa.BufferOutputStream()
         manifest, arrays = self.engine.state()
         state = {"engine": manifest, "begun": sorted(self._begun), "snapshots": self._until_snapshot}
         saving.dump(sink, state, arrays)
-        data: bytes = sink.getvalue().to_pybytes()
+        data = sealed(sink.getvalue())
         self._size = len(data)
         return data
 
@@ -123,7 +124,7 @@ class Shard:
     @classmethod
     def load(cls, job: ShardJob, number: int, data: Any) -> Shard:
         """The shard that `save` wrote, under a job that may have more sources and sections by now."""
-        manifest, arrays = saving.load(pa.BufferReader(data), name="shard state")
+        manifest, arrays = saving.load(pa.BufferReader(opened(data, "shard state")), name="shard state")
         shard = cls(ShardJob((), (), job.shards), number)
         shard.engine = Engine.from_state(manifest["engine"], arrays)
         shard._begun = set(manifest["begun"])

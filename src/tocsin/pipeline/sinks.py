@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tocsin.pipeline.files import Folders
 from tocsin.pipeline.frames import changes_of, rejects_of, snapshots_of
 from tocsin.pipeline.hadoop import Files
 from tocsin.pipeline.jobs import Job, JobError
@@ -19,6 +20,7 @@ from tocsin.pipeline.reading import FORMATS
 RENAMING = ("file", "hdfs", "viewfs")
 
 MARKER = "_tocsin.json"
+PROBE = "_tocsin.probe"
 
 Function: TypeAlias = Callable[[DataFrame, int], None]
 
@@ -36,10 +38,10 @@ class FileSink:
     A reader of the folder sees whole batches only, whatever is killed.
     """
 
-    def __init__(self, spark: SparkSession, job: Job, owner: str) -> None:
+    def __init__(self, files: Folders, job: Job, owner: str) -> None:
         assert job.sink.path is not None
         self._job = job
-        self._files = Files(spark)
+        self._files = files
         self._changes = job.sink.path.rstrip("/")
         self._rejects = (job.sink.rejects or f"{self._changes}.rejects").rstrip("/")
         self._snapshots = f"{self._changes}.snapshots"
@@ -70,23 +72,32 @@ class FileSink:
         self._files.rename(aside, target)
 
     def _claim(self, path: str, owner: str) -> None:
-        scheme = self._files.scheme(path)
-        if scheme not in RENAMING:
-            raise JobError(
-                f"sink path {path!r}: on {scheme!r} a reader could see half a batch, because a rename there "
-                "is not one step; write to a local disk, HDFS or Kafka"
-            )
         self._files.make_folder(path)
         marker = f"{path}/{MARKER}"
         if self._files.exists(marker):
-            known = json.loads(self._files.read_text(marker))["query"]
+            known = _owner_in(self._files.read_text(marker), marker)
             if known != owner:
                 raise JobError(
                     f"sink path {path!r} belongs to another query ({known}); use another path, "
                     "or the checkpoint that wrote it"
                 )
         else:
+            self._try_moving_in(path)
             self._files.write_text(marker, json.dumps({"query": owner}))
+
+    def _try_moving_in(self, path: str) -> None:
+        """Refuse a folder that nothing can be renamed into, before there is a batch to rename."""
+        aside, probe = f"{path}.writing/{PROBE}", f"{path}/{PROBE}"
+        self._files.make_folder(aside)
+        self._files.delete(probe)
+        try:
+            self._files.rename(aside, probe)
+        except OSError as failure:
+            raise JobError(
+                f"sink path {path!r}: batches are written to {path}.writing and moved in by one rename, "
+                f"which fails: {failure}; if the path is a mount point, use a folder below it"
+            ) from None
+        self._files.delete(probe)
 
 
 class KafkaSink:
@@ -172,10 +183,31 @@ def build_sink(spark: SparkSession, job: Job, owner: str, functions: Functions |
     if functions is not None:
         return FunctionSink(job, functions)
     if job.sink.format in FORMATS:
-        return FileSink(spark, job, owner)
+        return _file_sink(Files(spark), job, owner)
     if job.sink.format == "nats":
         return _nats_sink(job, owner)
     return KafkaSink(spark, job) if job.sink.format == "kafka" else ConsoleSink(job)
+
+
+def _file_sink(files: Files, job: Job, owner: str) -> Sink:
+    """The sink to folders, on a file system where a batch can be moved in as a whole."""
+    for path in (job.sink.path, job.sink.rejects):
+        scheme = files.scheme(path) if path is not None else RENAMING[0]
+        if scheme not in RENAMING:
+            raise JobError(
+                f"sink path {path!r}: on {scheme!r} a reader could see half a batch, because a rename there "
+                "is not one step; write to a local disk, HDFS or Kafka"
+            )
+    return FileSink(files, job, owner)
+
+
+def _owner_in(text: str, marker: str) -> str:
+    try:
+        return str(json.loads(text)["query"])
+    except (ValueError, KeyError, TypeError):
+        raise JobError(
+            f"{marker} is damaged, so that it is not known which query wrote the folder; use another path"
+        ) from None
 
 
 def _nats_sink(job: Job, owner: str) -> Sink:

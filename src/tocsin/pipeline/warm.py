@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tocsin.errors import StateError
+from tocsin.pipeline.checksums import SealedWriter, opened
 from tocsin.pipeline.shard import Shard, ShardJob
 
 log = logging.getLogger(__name__)
@@ -96,19 +98,34 @@ class Trail:
     def _write(self, token: str, kind: str, before: str, parts: list[bytes]) -> None:
         schema = pa.schema([("data", pa.large_binary())], metadata={"kind": kind, "before": before})
         aside = self._path(token).with_suffix(f".{os.getpid()}.writing")
-        with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for part in parts:
-                writer.write_batch(pa.record_batch([pa.array([part], pa.large_binary())], schema=schema))
-        aside.replace(self._path(token))
+        try:
+            with aside.open("wb") as file:
+                sink = SealedWriter(file)
+                with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), schema) as writer:
+                    for part in parts:
+                        writer.write_batch(
+                            pa.record_batch([pa.array([part], pa.large_binary())], schema=schema)
+                        )
+                sink.seal()
+            aside.replace(self._path(token))
+        except OSError:
+            # The folder may be memory, of which half a copy must not take any.
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
 
     def _read(self, token: str) -> tuple[str, str, list[bytes]] | None:
         try:
-            with pa.memory_map(str(self._path(token))) as source, pa.ipc.open_file(source) as reader:
-                batches = [reader.get_batch(place) for place in range(reader.num_record_batches)]
-                parts = [batch.column(0)[0].as_buffer() for batch in batches]
+            with pa.memory_map(str(self._path(token))) as source:
+                data = opened(source.read_buffer(), "a warm copy")
+            with pa.ipc.open_stream(data) as reader:
+                parts = [batch.column(0)[0].as_buffer() for batch in reader]
                 metadata = reader.schema.metadata or {}
                 return metadata[b"kind"].decode(), metadata[b"before"].decode(), parts
-        except (OSError, KeyError, pa.ArrowException):
+        except FileNotFoundError:
+            return None
+        except (OSError, StateError, KeyError, pa.ArrowException) as failure:
+            log.warning("the warm copy of shard %d is of no use: %s", self._number, failure)
             return None
 
     def _sweep(self) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tocsin
+from tests.cli.commands import environment as this_package
 
 THRESHOLD = "SELECT SUM(shares) FROM trades WHERE price BETWEEN :lo AND :hi HAVING SUM(shares) >= :tau"
 TOP = "SELECT symbol, per FROM stocks WHERE risk < 50 ORDER BY per LIMIT 3"
@@ -81,7 +82,7 @@ class Running:
             self.process = subprocess.Popen(
                 command(*options),
                 cwd=folder,
-                env={**os.environ, **(environment or {})},
+                env={**this_package(), **(environment or {})},
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -143,7 +144,9 @@ def command(*options: str) -> list[str]:
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the job of a folder to its end."""
-    return subprocess.run(command(*options), cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command(*options), cwd=folder, env=this_package(), capture_output=True, text=True, check=False
+    )
 
 
 def kill(pid: int) -> None:

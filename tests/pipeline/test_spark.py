@@ -56,7 +56,7 @@ def test_files_listed_for_a_batch_that_was_never_planned_stay_a_batch_of_their_o
 
 
 def test_a_run_again_shows_its_own_batches_and_fails_if_nothing_is_usable(tmp_path: Path) -> None:
-    """Files of Polars, whose text is `large_string`; then what a kill leaves, and a file that does not fit."""
+    """Files of Polars, whose text is `large_string`; then what a kill leaves, and one that does not fit."""
     write_input(tmp_path, files=2)
     for path in (tmp_path / "in/stocks").glob("0*.parquet"):
         when = path.stat().st_mtime

@@ -133,6 +133,8 @@ class AccessIndex:
 
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """What subscriptions were registered with. Cost: linear in it, and in the tail."""
+        if len(slots) == 0:
+            return Conjunctions.empty()
         home, place = self._home[slots], self._place[slots]
         numbers = np.unique(home).tolist()
         found = [self._held(number, place[home == number]) for number in numbers]

@@ -92,11 +92,11 @@ class ByLimit:
         return self._index(int(self._class_of[slot])).parameters(slot)
 
     def arrays(self) -> Arrays:
-        """Those of the first class as they are, those of others under their numbers."""
+        """Those of the first class as they are, others under their numbers, empty where nobody is."""
         arrays = self._first.arrays()
-        for number, index in enumerate(self._others, start=1):
-            if index is not None:
-                arrays |= {f"class_{number}_{name}": column for name, column in index.arrays().items()}
+        for number, (index, make) in enumerate(zip(self._others, self._make, strict=True), start=1):
+            of_class = (index or make()).arrays()
+            arrays |= {f"class_{number}_{name}": column for name, column in of_class.items()}
         return arrays | {"class_of": self._class_of.copy()}
 
     def class_arrays(self) -> list[Arrays]:
@@ -108,10 +108,9 @@ class ByLimit:
         self._class_of = arrays["class_of"].astype(np.int8)
         self._first.restore(_below("", arrays))
         for number, make in enumerate(self._make, start=1):
-            mine = _below(f"class_{number}_", arrays)
-            if mine:
+            if (self._class_of == number).any():
                 index = self._others[number - 1] = make()
-                index.restore(mine)
+                index.restore(_below(f"class_{number}_", arrays))
 
     def check_invariants(self) -> None:
         """Also: an index is there exactly if somebody is in its class, and has the k of that."""

@@ -111,6 +111,7 @@ class RangesMachine(RuleBasedStateMachine):
     index: Any
     is_value = False
     regions: st.SearchStrategy[tuple[float, ...]] = st.just(())
+    region_width = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,7 +259,7 @@ class RangesMachine(RuleBasedStateMachine):
                     len(slots), n_dimensions
                 ),
                 "k": np.array([self.subscriptions[slot].k for slot in slots], np.int32),
-                "region": areas_given.reshape(len(slots), 3 if areas_given.size else 0),
+                "region": areas_given.reshape(len(slots), self.region_width),
             },
         )
 

@@ -59,6 +59,7 @@ class RegionMachine(RangesMachine):
     """What the machines of regions share: x and z come after the ranges of a row."""
 
     regions = regions
+    region_width = 3
     kind: str
     trees: Trees
 

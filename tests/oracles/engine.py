@@ -165,7 +165,8 @@ class OracleEngine:
             subscription.weight = Fraction(0)
         else:
             del self.subscriptions[subscription.id]
-        return [Change(subscription.id, number, "mature", key, reached, None, None)]
+        name = {"_name": values["_name"]} if "_name" in values else None
+        return [Change(subscription.id, number, "mature", key, reached, None, name)]
 
 
 def compare(

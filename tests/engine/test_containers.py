@@ -343,6 +343,19 @@ def test_a_row_is_valid_by_itself(kind: str, value: Any, neighbour: str) -> None
 
 
 @pytest.mark.parametrize(
+    "kind", ["string", "boolean", "int", "float", "double", "decimal(12,2)", "date", "timestamp"]
+)
+def test_nan_is_null_whatever_the_type(kind: str) -> None:
+    nothing = [None, float("nan"), np.float32("nan"), Decimal("NaN"), Decimal("sNaN"), pd.NA, pd.NaT]
+    for values in (nothing, np.full(3, np.nan), pa.array([float("nan")] * 3), pd.Series([np.nan] * 3)):
+        engine = Engine()
+        engine.create_table("t", key="key", columns={"key": "bigint", "value": kind})
+        sid = engine.subscribe("SELECT value FROM t WHERE key >= 0")
+        engine.publish("t", {"key": range(len(values)), "value": values})
+        assert engine.result(sid).column("value").null_count == len(values)
+
+
+@pytest.mark.parametrize(
     ("kind", "value"),
     [
         ("decimal(12,2)", 0.355),
@@ -359,6 +372,8 @@ def test_a_row_is_valid_by_itself(kind: str, value: Any, neighbour: str) -> None
         ("boolean", 1),
         ("text", 5),
         ("text", "\ud800"),
+        ("double", pa.scalar(2**30, pa.date32())),
+        ("date", np.datetime64("-0001-01-01")),
     ],
 )
 def test_what_does_not_fit_is_refused_whoever_stands_beside_it(kind: str, value: Any) -> None:

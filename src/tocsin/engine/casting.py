@@ -14,7 +14,7 @@ from tocsin.times import DAY, EARLIEST, LATEST, microseconds_of
 from tocsin.types import ColumnType
 
 #: What casting raises where a value does not fit.
-FAILURES = (pa.ArrowException, Unfit, TypeError, OverflowError, UnicodeError)
+FAILURES = (pa.ArrowException, Unfit, TypeError, ValueError, OverflowError)
 
 _TIME = pa.timestamp("us", tz="UTC")
 #: Texts that Arrow reads just as Python does.
@@ -28,10 +28,11 @@ def cast(array: pa.Array, kind: ColumnType) -> pa.Array:
     Raises one of FAILURES if a value does not fit. Cost: linear.
     """
     have = array.type
+    array = without_nan(array)
     if have.equals(kind.arrow):
         if kind.is_timestamp:
             _refuse_years(array)
-        return without_nan(array)
+        return array
     if array.null_count == len(array):
         return pa.nulls(len(array), kind.arrow)
     if kind.is_timestamp:
@@ -40,7 +41,6 @@ def cast(array: pa.Array, kind: ColumnType) -> pa.Array:
         return _dates(array, kind)
     if not kind.is_numeric or not _is_number(have):
         raise Unfit
-    array = without_nan(array)
     if kind.is_decimal:
         return _decimals(array, kind)
     if pa.types.is_floating(kind.arrow):

@@ -11,6 +11,7 @@ from tocsin.engine.groups import Source
 from tocsin.engine.intake import NAME, OP, WEIGHTS
 from tocsin.engine.streams import Stream
 from tocsin.engine.tables import Table
+from tocsin.engine.text import is_text
 from tocsin.engine.windows import Window
 from tocsin.errors import DeclarationError
 from tocsin.indexes.matching import SCORES
@@ -40,7 +41,7 @@ class Declaration:
 
     def build(self) -> Source:
         """An empty source. Raises DeclarationError."""
-        if not isinstance(self.name, str) or not self.name:
+        if not is_text(self.name) or not self.name:
             raise DeclarationError(f"a {self.kind} needs a name, not {self.name!r}")
         types = self._types()
         if self.key is not None and not isinstance(self.key, str):
@@ -108,7 +109,7 @@ class Declaration:
             )
         types = {}
         for name, text in self.columns.items():
-            if not isinstance(name, str) or not name:
+            if not is_text(name) or not name:
                 raise DeclarationError(f"{self.kind} {self.name!r}: {name!r} is not a column name")
             if name in _RESERVED:
                 raise DeclarationError(f"{self.kind} {self.name!r}: the column name {name!r} is reserved")

@@ -26,7 +26,7 @@ from tocsin.engine.messenger import Messenger, Survey
 from tocsin.engine.registry import Registry
 from tocsin.engine.streams import Stream
 from tocsin.engine.tables import Table
-from tocsin.engine.text import text_of
+from tocsin.engine.text import is_text, text_of
 from tocsin.engine.windows import Window
 from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
 from tocsin.indexes.contract import Arrays, Ints, Longs
@@ -119,7 +119,7 @@ class Engine:
     @alone
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
-        if id is not None and not isinstance(id, str):
+        if id is not None and not is_text(id):
             raise ParameterError(f"a subscription's id is a text, not {id!r}")
         columns = {name: _scalar_column(name, value) for name, value in params.items()}
         ids = None if id is None else pa.array([id], pa.string())
@@ -146,6 +146,8 @@ class Engine:
                 raise ParameterError(
                     f"row {int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))}: id is null"
                 )
+            if pa.types.is_nested(ids.type):
+                raise ParameterError(f"a subscription's id is a text or a number, not {ids.type}")
             ids = text_of(ids)
         if count == 0:
             # Empty columns have no types to bind; the statement is checked all the same.
@@ -418,7 +420,7 @@ class Engine:
         self._plans.clear()
 
     def _source(self, name: str) -> Source:
-        if name not in self._sources:
+        if not isinstance(name, str) or name not in self._sources:
             near = difflib.get_close_matches(str(name), list(self._sources), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownSource(f"there is no table or stream {name!r}{hint}")
@@ -439,6 +441,8 @@ class Engine:
         return self._messenger.survey(name, groups, self._registry.version)
 
     def _plan(self, sql: str) -> tuple[Plan, str]:
+        if not isinstance(sql, str):
+            raise ParameterError(f"a statement is a text, not {type(sql).__name__}")
         if sql not in self._plans:
             made = plan(parse(sql), {name: source.schema for name, source in self._sources.items()})
             if len(self._plans) >= REMEMBERED_PLANS:

@@ -179,7 +179,7 @@ def _shown(value: Any) -> str:
         text = repr(value.as_py()) if isinstance(value, pa.Scalar) else repr(value)
     except (ValueError, OverflowError):
         # Not every time of Arrow's is one of Python's.
-        text = str(value.cast(pa.int64(), safe=False))
+        text = str(value.value)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tocsin.engine.arrow import one_array
 from tocsin.engine.saving import below, prefixed
+from tocsin.engine.text import is_text
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.indexes.contract import Arrays, Ints
 from tocsin.indexes.shared.columns import grown
@@ -38,7 +39,7 @@ class Registry:
 
     def place(self, sid: str) -> tuple[int, int, int]:
         """(slot, group, local slot) of an id."""
-        if not isinstance(sid, str):
+        if not is_text(sid):
             # Somebody may have given very many.
             shown = reprlib.repr(sid)
             raise UnknownSubscription(f"no subscription has the id {shown}: an id is text, one at a time")

@@ -34,9 +34,13 @@ _ARROW = b"ARROW1"
 
 def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays) -> None:
     """Write all or nothing, and on disk before it returns."""
-    target = Path(path)
-    aside = target.with_name(target.name + ".writing")
-    with aside.open("wb") as file:
+    try:
+        target = Path(path)
+        aside = target.with_name(target.name + ".writing")
+        opened = aside.open("wb")
+    except (TypeError, ValueError) as failure:
+        raise StateError(f"{path!r} is no path to save to: {failure}") from None
+    with opened as file:
         dump(file, manifest, arrays)
         file.flush()
         os.fsync(file.fileno())

@@ -26,6 +26,14 @@ _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _NO_FRACTION = r"\.000000Z$"
 
 
+def is_text(value: Any) -> bool:
+    """Whether a value is text that UTF-8 can write."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def text_of(column: pa.Array) -> pa.Array:
     """Python's `str` of each value; times as ISO-8601 UTC; -0.0 as 0.0; null stays null.
 

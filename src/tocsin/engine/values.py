@@ -38,7 +38,10 @@ def convert(value: Any, kind: ColumnType) -> Any:
 
 def is_nothing(value: Any) -> bool:
     """Whether a plain value is NULL or NaN."""
-    return value is None or (isinstance(value, (float, Decimal)) and value != value)
+    # A signalling NaN of Decimal's cannot even be compared.
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return value is None or (isinstance(value, float) and value != value)
 
 
 class Moment(NamedTuple):
@@ -51,6 +54,9 @@ def plain_value(value: Any) -> Any:
     """A scalar of NumPy's, pandas' or Arrow's as Python's own or a Moment; None if it is none."""
     if isinstance(value, pa.TimestampScalar):
         return Moment(_in_microseconds(value.value, value.type.unit)) if value.is_valid else None
+    if isinstance(value, (pa.Date32Scalar, pa.Date64Scalar)):
+        # Not every date of Arrow's is one of Python's.
+        return Moment(value.cast(pa.date32()).value * DAY) if value.is_valid else None
     if isinstance(value, pa.Scalar):
         return value.as_py()
     if isinstance(value, np.datetime64):
@@ -112,7 +118,8 @@ def _double(value: Any, kind: ColumnType) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise Unfit
     try:
-        nearest = float(value)
+        # A decimal may be a negative zero, and no number of Arrow's decimals is.
+        nearest = float(value) + 0.0 if isinstance(value, Decimal) else float(value)
     except OverflowError:
         raise Unfit("it is too large") from None
     if np.isinf(nearest) and value != nearest:

@@ -165,7 +165,7 @@ class OracleEngine:
             subscription.weight = Fraction(0)
         else:
             del self.subscriptions[subscription.id]
-        name = {"_name": values["_name"]} if "_name" in values else None
+        name: dict[str, object] | None = {"_name": values["_name"]} if "_name" in values else None
         return [Change(subscription.id, number, "mature", key, reached, None, name)]
 
 

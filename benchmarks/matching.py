@@ -27,21 +27,12 @@ from benchmarks.choice_parts.tasks import task_of
 from benchmarks.instrument.arguments import numbered
 from benchmarks.instrument.memory import footprint
 from tocsin.indexes.contract import ChangeSet, Ints
-from tocsin.indexes.matching import (
-    AccessIndex,
-    BEStarTree,
-    BETree,
-    Conjunctions,
-    CountingIndex,
-    Events,
-    IdOrder,
-    KIndex,
-    MatchScan,
-)
+from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, IdOrder, MatchScan
 from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.indexes.matching.reports import changes_of
-from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
 from tocsin.indexes.shared.names import Names
+from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex
+from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points
 
 RESULTS = Path(__file__).parent / "results" / "matching.jsonl"
 OWN = "engine"

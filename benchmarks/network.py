@@ -13,11 +13,11 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.network_parts.calls import count_by_subscriptions, count_on_stocks
 from benchmarks.network_parts.loopback import Passage, measure_loopback
-from tocsin.network.simulation import Run, play
-from tocsin.network.specs import Settings
-from tocsin.network.topology import Topology
-from tocsin.network.workloads import DOMAIN, ranges
-from tocsin.network.world import World
+from tocsin.papers.network.simulation import Run, play
+from tocsin.papers.network.specs import Settings
+from tocsin.papers.network.topology import Topology
+from tocsin.papers.network.workloads import DOMAIN, ranges
+from tocsin.papers.network.world import World
 
 RESULTS = Path(__file__).parent / "results" / "network.jsonl"
 #: Real data, where the program runs beside it.

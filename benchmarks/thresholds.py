@@ -22,8 +22,8 @@ from benchmarks.threshold_parts.playing import Make
 from benchmarks.threshold_parts.plots import plot_growth
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic, uniform
 from tocsin.indexes.thresholds import LazyThresholds, ThresholdScan
-from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
-from tocsin.indexes.thresholds.tracking import EndpointTrees
+from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
+from tocsin.papers.thresholding.tracking import EndpointTrees
 
 OWN = "engine"
 TRACKING = "distributed tracking"

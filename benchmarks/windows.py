@@ -22,10 +22,10 @@ from benchmarks.instrument.arguments import numbered
 from benchmarks.window_parts.measuring import Entry, Measure, measure, warm_up
 from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
 from tocsin.indexes.contract import RowIndex
-from tocsin.indexes.windows.rivals import MatrixRecompute, ThresholdSortedLists
-from tocsin.indexes.windows.scan import PreferenceScan
-from tocsin.indexes.windows.tma import SkybandMonitoring, TopKMonitoring
 from tocsin.indexes.windows.views import PreferenceViews
+from tocsin.papers.sliding_windows.baselines import MatrixRecompute, ThresholdSortedLists
+from tocsin.papers.sliding_windows.scan import PreferenceScan
+from tocsin.papers.sliding_windows.tma import SkybandMonitoring, TopKMonitoring
 
 OWN = "engine"
 SMA = "SMA"

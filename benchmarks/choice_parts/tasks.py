@@ -12,7 +12,7 @@ import numpy as np
 from tocsin.indexes.contract import Floats, Longs
 from tocsin.indexes.matching import Conjunctions, Events
 from tocsin.indexes.matching.common_kernels import KINDS
-from tocsin.indexes.matching.workload import boxes, points
+from tocsin.papers.be_star_tree.workload import boxes, points
 
 #: Subscriptions that hold an event, on average, where the width follows from it.
 HITS = 10

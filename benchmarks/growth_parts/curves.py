@@ -35,7 +35,8 @@ from tocsin.indexes.shared.programs import program
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
 from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
 from tocsin.indexes.thresholds.adaptive import SOME, WORK
-from tocsin.indexes.windows import PreferenceScan, PreferenceViews
+from tocsin.indexes.windows import PreferenceViews
+from tocsin.papers.sliding_windows import PreferenceScan
 
 Make: TypeAlias = Callable[[Settings], World]
 

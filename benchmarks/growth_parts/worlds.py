@@ -20,9 +20,9 @@ from benchmarks.threshold_parts.workloads import static
 from benchmarks.window_parts.workloads import IND
 from benchmarks.window_parts.workloads import Workload as WindowWorkload
 from tocsin.indexes.contract import ABSENT, ChangeSet, Floats, RowDelta
-from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
 from tocsin.indexes.ranges import RangeJoin
 from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT
+from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points
 
 #: Subscriptions that an event concerns, on average.
 HITS = 10

@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.range_parts.workloads import draw
 from tocsin.indexes.contract import Floats
 from tocsin.indexes.ranges.sparse import PaintSparse
-from tocsin.indexes.ranges.unicast import Unicast
-from tocsin.network.workloads import DOMAIN, Rows, normal_ranges, ranges, stocks
+from tocsin.papers.network.workloads import DOMAIN, Rows, normal_ranges, ranges, stocks
+from tocsin.papers.topk_paint.unicast import Unicast
 
 BATCH = 1000
 #: Events that literal Unicast is asked for: it is slow.

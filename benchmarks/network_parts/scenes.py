@@ -13,8 +13,8 @@ from tocsin.network.areas import points_of
 from tocsin.network.edges import Edge
 from tocsin.network.local import LocalCarrier
 from tocsin.network.publishing import Publisher
-from tocsin.network.workloads import Rows, jumping, ranges
 from tocsin.network.zones import Zones
+from tocsin.papers.network.workloads import Rows, jumping, ranges
 
 K = 10
 SQL = f"SELECT id, y FROM t WHERE x BETWEEN :lo AND :hi ORDER BY y LIMIT {K}"

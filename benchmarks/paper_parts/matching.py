@@ -14,8 +14,9 @@ from benchmarks.choice_parts.matchers import id_order
 from benchmarks.growth_parts.worlds import part_of
 from benchmarks.instrument.repeats import interleave
 from benchmarks.paper_parts.sweeps import Found, Sweep
-from tocsin.indexes.matching import AccessIndex, BEStarTree, BETree, KIndex, MatchScan
-from tocsin.indexes.matching.workload import Knobs, planted
+from tocsin.indexes.matching import AccessIndex, MatchScan
+from tocsin.papers.be_star_tree import BEStarTree, BETree, KIndex
+from tocsin.papers.be_star_tree.workload import Knobs, planted
 
 PAPER = "matching"
 UNIT = "µs an event"

@@ -10,8 +10,8 @@ from benchmarks.threshold_parts.measuring import STRETCH_LENGTH, Entry, measure
 from benchmarks.threshold_parts.playing import Make, Played, Player
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic
 from tocsin.indexes.thresholds import LazyThresholds, ThresholdScan
-from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
-from tocsin.indexes.thresholds.tracking import EndpointTrees
+from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
+from tocsin.papers.thresholding.tracking import EndpointTrees
 
 PAPER = "thresholds"
 UNIT = "µs an element"

@@ -13,8 +13,8 @@ from benchmarks.paper_parts.sweeps import Found, Sweep
 from benchmarks.window_parts.measuring import Entry, measure
 from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
 from tocsin.indexes.windows import PreferenceViews
-from tocsin.indexes.windows.rivals import ThresholdSortedLists
-from tocsin.indexes.windows.tma import SkybandMonitoring, TopKMonitoring
+from tocsin.papers.sliding_windows.baselines import ThresholdSortedLists
+from tocsin.papers.sliding_windows.tma import SkybandMonitoring, TopKMonitoring
 
 PAPER = "windows"
 MS = "ms a cycle"

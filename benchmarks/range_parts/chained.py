@@ -35,7 +35,7 @@ from benchmarks.range_parts.workloads import draw, ranges
 from tocsin.indexes.contract import LEAVE, OP_NAMES
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.points import Points
-from tocsin.indexes.ranges.unicast import Receivers
+from tocsin.indexes.ranges.receivers import Receivers
 from tocsin.pipeline.blobs import dump
 from tocsin.pipeline.frames import packed_outputs
 from tocsin.pipeline.operator import unpack_outputs

@@ -14,8 +14,9 @@ from benchmarks.range_parts.workloads import Table, draw, ranges
 from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.indexes.ranges.batch import PaintBatch, PaintCoalesce
 from tocsin.indexes.ranges.dense import PaintDense
+from tocsin.indexes.ranges.receivers import Receivers, receiver_counts
 from tocsin.indexes.ranges.sparse import PaintSparse
-from tocsin.indexes.ranges.unicast import Receivers, Unicast, receiver_counts
+from tocsin.papers.topk_paint.unicast import Unicast
 
 DENSE = "Paint-Dense"
 SPARSE = "Paint-Sparse"

@@ -12,9 +12,9 @@ from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS, Table,
 from tocsin.indexes.ranges.dense import PaintDense
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.points import Points
-from tocsin.indexes.ranges.relax import relax_events
+from tocsin.indexes.ranges.receivers import receiver_counts
 from tocsin.indexes.ranges.sparse import PaintSparse
-from tocsin.indexes.ranges.unicast import receiver_counts
+from tocsin.papers.topk_paint.relax import relax_events
 
 #: What one seed gives, by what was counted and k.
 Found: TypeAlias = dict[tuple[str, int], float]

@@ -21,8 +21,6 @@ from tocsin.errors import RowError
 from tocsin.indexes.contract import MATCH, ChangeSet, Ints
 from tocsin.indexes.matching import (
     AccessIndex,
-    BEStarTree,
-    CountingIndex,
     Events,
     IdOrder,
     MatchScan,
@@ -33,6 +31,7 @@ from tocsin.indexes.matching import (
 )
 from tocsin.indexes.matching.scan import TILE
 from tocsin.indexes.shared.names import Names
+from tocsin.papers.be_star_tree import BEStarTree, CountingIndex
 
 INFINITY = float("inf")
 NAN = float("nan")

@@ -41,7 +41,8 @@ from tocsin.indexes.matching import (
     events_from_rows,
 )
 from tocsin.indexes.matching.access_parts import Part
-from tocsin.indexes.matching.workload import (
+from tocsin.indexes.shared.names import Names
+from tocsin.papers.be_star_tree.workload import (
     Knobs,
     boxes,
     numeric_conjunctions,
@@ -49,7 +50,6 @@ from tocsin.indexes.matching.workload import (
     planted,
     points,
 )
-from tocsin.indexes.shared.names import Names
 
 OPERATORS = ("<", "<=", "=", "<>", ">=", ">", "BETWEEN", "IN", "NOT IN")
 COUNT = 600 if INTERPRETED else 50_000

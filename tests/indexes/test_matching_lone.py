@@ -26,7 +26,7 @@ from tocsin.indexes.matching import (
     lone_kernels,
 )
 from tocsin.indexes.matching.lone import LoneRanges
-from tocsin.indexes.matching.workload import boxes, numeric_conjunctions, points
+from tocsin.papers.be_star_tree.workload import boxes, numeric_conjunctions, points
 
 COUNT = 600 if INTERPRETED else 30_000
 INF = float("inf")

@@ -14,7 +14,7 @@ from tests.indexes.test_matching import MatchMachine
 from tests.indexes.test_matching_access import AccessMachine
 from tests.oracles.matching import score_of
 from tocsin import DeclarationError, Engine
-from tocsin.indexes.matching import BEStarTree, CountingIndex, KIndex
+from tocsin.papers.be_star_tree import BEStarTree, CountingIndex, KIndex
 
 
 class TreeMachine(MatchMachine):

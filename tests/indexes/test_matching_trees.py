@@ -13,21 +13,13 @@ from tests.conftest import INTERPRETED, examples
 from tests.indexes.test_matching import NAN, OPERANDS, MatchMachine, column_of, id_order, matches, slots_of
 from tests.indexes.test_matching_access import OPERATORS, names_of, same, weighted
 from tests.oracles.matching import Matching
-from tocsin.indexes.matching import (
-    BEStarTree,
-    BETree,
-    CountingIndex,
-    KIndex,
-    MatchScan,
-    PredicateColumns,
-    bounds,
-    events_from_rows,
-)
+from tocsin.indexes.matching import MatchScan, PredicateColumns, bounds, events_from_rows
 from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_BITS
-from tocsin.indexes.matching.betree_code_kernels import Codes, pack_expressions
-from tocsin.indexes.matching.betree_layout_kernels import N_NODES
 from tocsin.indexes.matching.common_kernels import PREDICATE, SLOT, SUM
-from tocsin.indexes.matching.workload import Knobs, boxes, planted, points
+from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex
+from tocsin.papers.be_star_tree.betree_code_kernels import Codes, pack_expressions
+from tocsin.papers.be_star_tree.betree_layout_kernels import N_NODES
+from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points
 
 COUNT = 600 if INTERPRETED else 50_000
 MAKERS: dict[str, Callable[[], BEStarTree]] = {

@@ -22,9 +22,10 @@ from tests.oracles.ranges_messages import World, fewest_messages
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.batch import PaintBatch, PaintCoalesce
 from tocsin.indexes.ranges.dense import PaintDense
-from tocsin.indexes.ranges.relax import RelaxedSubscriber, relax_events
-from tocsin.indexes.ranges.unicast import Receivers, Unicast, receiver_counts
-from tocsin.indexes.ranges.unicast_kernels import Letters
+from tocsin.indexes.ranges.receivers import Receivers, receiver_counts
+from tocsin.papers.topk_paint.relax import RelaxedSubscriber, relax_events
+from tocsin.papers.topk_paint.unicast import Unicast
+from tocsin.papers.topk_paint.unicast_kernels import Letters
 
 sizes = st.sampled_from([1, 2, 4, 7])
 

@@ -14,7 +14,8 @@ from tests.oracles.ranges_messages import World
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges import objects_kernels as kernels
 from tocsin.indexes.ranges.objects import ObjectIndex
-from tocsin.indexes.ranges.objects_above_kernels import (
+from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE, Objects
+from tocsin.papers.topk_paint.objects_above_kernels import (
     Lens,
     Stretch,
     find_stretch,
@@ -22,8 +23,7 @@ from tocsin.indexes.ranges.objects_above_kernels import (
     look_above,
     set_lens,
 )
-from tocsin.indexes.ranges.objects_columns import N_BLOCKS, STRIDE, Objects
-from tocsin.indexes.ranges.unicast import new_lens
+from tocsin.papers.topk_paint.unicast import new_lens
 
 VALUES = [-math.inf, -1.0, -0.0, 0.0, 1.0, 2.0, 3.0, math.inf]
 values = st.sampled_from(VALUES)

@@ -37,8 +37,8 @@ from tocsin.indexes.thresholds import (
     tracking_kernels,
     tracking_nests_kernels,
 )
-from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
-from tocsin.indexes.thresholds.tracking import EndpointTrees
+from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
+from tocsin.papers.thresholding.tracking import EndpointTrees
 
 INDEXES: dict[str, Make] = {
     "scan": ThresholdScan,

@@ -15,10 +15,10 @@ from tests.indexes.thresholds_machine import Make as MakeWithRoom
 from tests.indexes.thresholds_machine import columns_of, slots_of
 from tocsin.indexes.contract import Floats
 from tocsin.indexes.thresholds import ThresholdScan
-from tocsin.indexes.thresholds.tracking import EndpointTree, EndpointTrees
-from tocsin.indexes.thresholds.tracking_forest import Boxes
-from tocsin.indexes.thresholds.tracking_kernels import LEFT, SLACK
-from tocsin.indexes.thresholds.tracking_nests import build_nest, canonical_nodes
+from tocsin.papers.thresholding.tracking import EndpointTree, EndpointTrees
+from tocsin.papers.thresholding.tracking_forest import Boxes
+from tocsin.papers.thresholding.tracking_kernels import LEFT, SLACK
+from tocsin.papers.thresholding.tracking_nests import build_nest, canonical_nodes
 
 Scenario = Callable[[int, int, int, int], Workload]
 SIZE = 40 if INTERPRETED else 200

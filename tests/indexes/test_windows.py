@@ -14,7 +14,7 @@ from tests.oracles.members import NUMBERS, Query, Row, Source, State, Steps, act
 from tests.oracles.windows import replay, top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, RowDelta
 from tocsin.indexes.shared.programs import program
-from tocsin.indexes.windows.scan import PreferenceScan
+from tocsin.papers.sliding_windows.scan import PreferenceScan
 
 BOUNDS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf])
 PROGRAMS: list[Steps] = [

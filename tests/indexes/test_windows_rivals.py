@@ -15,10 +15,10 @@ from tests.oracles.members import Query, Row, Steps
 from tests.oracles.windows import top_k
 from tocsin.indexes.contract import Floats, RowDelta, RowIndex
 from tocsin.indexes.shared.programs import Program, program
-from tocsin.indexes.windows.rivals import MatrixRecompute, ThresholdSortedLists
-from tocsin.indexes.windows.scan import PreferenceScan
-from tocsin.indexes.windows.tma import SkybandMonitoring, TopKMonitoring
 from tocsin.indexes.windows.views import PreferenceViews
+from tocsin.papers.sliding_windows.baselines import MatrixRecompute, ThresholdSortedLists
+from tocsin.papers.sliding_windows.scan import PreferenceScan
+from tocsin.papers.sliding_windows.tma import SkybandMonitoring, TopKMonitoring
 
 #: Monotone in each column, whatever the values.
 MONOTONE: list[Steps] = [

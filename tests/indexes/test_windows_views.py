@@ -15,10 +15,10 @@ from tests.oracles.windows import top_k, top_k_changes
 from tocsin.indexes.contract import ENTER, Ints, RowIndex
 from tocsin.indexes.shared.programs import Program, program
 from tocsin.indexes.windows import views_columns, views_state
-from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
 from tocsin.indexes.windows.views_grid import cells_of, new_grid
 from tocsin.indexes.windows.views_kernels import apply_steps
+from tocsin.papers.sliding_windows.scan import PreferenceScan
 
 
 class ViewsMachine(PreferenceMachine):

@@ -41,9 +41,10 @@ from tocsin.indexes.shared.members import Members
 from tocsin.indexes.shared.names import Names
 from tocsin.indexes.shared.programs import program
 from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
-from tocsin.indexes.thresholds.rivals import IntervalTree, RTree, SegmentIntervalTree
-from tocsin.indexes.thresholds.tracking import EndpointTrees
-from tocsin.indexes.windows import PreferenceScan, PreferenceViews
+from tocsin.indexes.windows import PreferenceViews
+from tocsin.papers.sliding_windows import PreferenceScan
+from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
+from tocsin.papers.thresholding.tracking import EndpointTrees
 
 #: A capacity to an empty index. Rooms differ in what `register` and `apply` take.
 Make: TypeAlias = Callable[[int], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from tocsin.network.brokers import Box, Broker, Deliver, Parcel, Route, Send
+from tocsin.papers.network.brokers import Box, Broker, Deliver, Parcel, Route, Send
 
 Point = tuple[float, ...]
 

@@ -14,14 +14,14 @@ from tests.oracles.ranges_messages import World as Table
 from tocsin.errors import ParameterError
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.minmax import ExtremeMessages
-from tocsin.indexes.ranges.relax import relax_events
-from tocsin.network.approaches import LETTER, MESSAGE, approach_of, spread
 from tocsin.network.areas import areas_of
-from tocsin.network.brokers import Box, Parcel, brokers_of
-from tocsin.network.multicast import FAN_OUT, build_hierarchy
-from tocsin.network.topology import Topology
-from tocsin.network.workloads import Rows, Workload
-from tocsin.network.world import World
+from tocsin.papers.network.approaches import LETTER, MESSAGE, approach_of, spread
+from tocsin.papers.network.brokers import Box, Parcel, brokers_of
+from tocsin.papers.network.multicast import FAN_OUT, build_hierarchy
+from tocsin.papers.network.topology import Topology
+from tocsin.papers.network.workloads import Rows, Workload
+from tocsin.papers.network.world import World
+from tocsin.papers.topk_paint.relax import relax_events
 
 MINIMUM = ("S-UN", "S-MN", "CN+", "S-CN", "DS-CN")
 DISTANCE = Topology.draw(300, 40, 1).hops()

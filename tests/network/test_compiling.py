@@ -15,8 +15,8 @@ from tests.conftest import INTERPRETED
 from tests.network.test_edges import FIRST, TEMPLATES, Scene
 from tests.network.test_simulation import SPEC
 from tests.test_signatures import signatures
-from tocsin.network.simulation import write_results
-from tocsin.network.specs import read_spec
+from tocsin.papers.network.simulation import write_results
+from tocsin.papers.network.specs import read_spec
 
 
 def main() -> None:

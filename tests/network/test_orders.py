@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import INTERPRETED
-from tocsin.network.simulation import Run, play
-from tocsin.network.specs import Settings
-from tocsin.network.topology import Topology
-from tocsin.network.workloads import DOMAIN, normal_ranges, ranges
-from tocsin.network.world import World
+from tocsin.papers.network.simulation import Run, play
+from tocsin.papers.network.specs import Settings
+from tocsin.papers.network.topology import Topology
+from tocsin.papers.network.workloads import DOMAIN, normal_ranges, ranges
+from tocsin.papers.network.world import World
 
 DISTANCE = Topology.draw(2_000, 100, 7).hops()
 FEW, MANY = 100_000, 200_000

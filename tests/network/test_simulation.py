@@ -13,9 +13,9 @@ import pytest
 from tests.oracles.ranges_messages import World as Table
 from tocsin.cli.main import main
 from tocsin.errors import ParameterError
-from tocsin.network import workloads
-from tocsin.network.simulation import runs_of, write_results
-from tocsin.network.specs import parse_spec, read_spec
+from tocsin.papers.network import workloads
+from tocsin.papers.network.simulation import runs_of, write_results
+from tocsin.papers.network.specs import parse_spec, read_spec
 
 SPEC = """\
 [network]

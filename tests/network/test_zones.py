@@ -14,8 +14,8 @@ from tests.network.naive import Journey, is_told, owners
 from tocsin.engine.messages import SCHEMA
 from tocsin.errors import StateError
 from tocsin.network.areas import Areas, areas_of_table, points_of
-from tocsin.network.brokers import Box, Parcel, brokers_of
 from tocsin.network.zones import Zones
+from tocsin.papers.network.brokers import Box, Parcel, brokers_of
 
 VALUES = [-math.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 3.0, 1.7976931348623157e308, math.inf]
 value = st.sampled_from(VALUES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tocsin.cli.failures import BAD_USAGE, OK
 
 if TYPE_CHECKING:
-    from tocsin.network.specs import Spec
+    from tocsin.papers.network.specs import Spec
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,9 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     from dataclasses import replace
 
     from tocsin.errors import Error
-    from tocsin.network.figures import draw_figures
-    from tocsin.network.simulation import runs_of
-    from tocsin.network.specs import read_spec
+    from tocsin.papers.network.figures import draw_figures
+    from tocsin.papers.network.simulation import runs_of
+    from tocsin.papers.network.specs import read_spec
 
     try:
         spec = read_spec(options.spec)
@@ -55,7 +55,7 @@ def _simulate(spec: Spec, folder: Path, total: int) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from tocsin.network.simulation import Run, write_results
+    from tocsin.papers.network.simulation import Run, write_results
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

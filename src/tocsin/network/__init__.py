@@ -1,1 +1,1 @@
-"""Messages on their way: zones of subscription space, brokers, carriers, and the papers' simulator."""
+"""Messages on their way: zones of subscription space, carriers, edges."""

@@ -10,7 +10,7 @@ from tocsin.indexes.contract import Bools, Floats, Ints, Longs
 from tocsin.indexes.ranges.messages import Messages
 from tocsin.indexes.ranges.points import Points
 from tocsin.indexes.ranges.points_kernels import BUCKET
-from tocsin.indexes.ranges.unicast import Receivers
+from tocsin.indexes.ranges.receivers import Receivers
 from tocsin.network.lists_kernels import Held, Rows, Told, apply_told, rank_stretches, start_lists
 
 

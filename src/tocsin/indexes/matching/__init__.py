@@ -2,7 +2,6 @@
 
 from tocsin.indexes.matching.access import AccessIndex
 from tocsin.indexes.matching.adaptive import AdaptiveMatching
-from tocsin.indexes.matching.betree import BEStarTree, BETree
 from tocsin.indexes.matching.common_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import (
@@ -13,7 +12,6 @@ from tocsin.indexes.matching.events import (
     row_of,
 )
 from tocsin.indexes.matching.examine import examine, verdict
-from tocsin.indexes.matching.kindex import CountingIndex, KIndex
 from tocsin.indexes.matching.predicates import PredicateColumns
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
@@ -23,14 +21,10 @@ __all__ = [
     "SCORES",
     "AccessIndex",
     "AdaptiveMatching",
-    "BEStarTree",
-    "BETree",
     "Conjunctions",
-    "CountingIndex",
     "EventSets",
     "Events",
     "IdOrder",
-    "KIndex",
     "MatchScan",
     "PredicateColumns",
     "SeveralValues",

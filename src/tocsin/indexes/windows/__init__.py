@@ -1,6 +1,5 @@
 """Preference top-k over windows and tables that are updated."""
 
-from tocsin.indexes.windows.scan import PreferenceScan
 from tocsin.indexes.windows.views import PreferenceViews
 
-__all__ = ["PreferenceScan", "PreferenceViews"]
+__all__ = ["PreferenceViews"]

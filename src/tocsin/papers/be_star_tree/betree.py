@@ -1,0 +1,398 @@
+"""BE*-Tree and BE-Tree: expressions in a tree of partitions and clusters.
+
+A bucket that is too full is split in three by the ranges of its items in one attribute (non-rigid
+clustering), and where that is no help, partitioned by another attribute. Every bucket knows a tight box
+and the greatest weights of what is below it. BE-Tree, its ancestor, halves space wherever the items are,
+keeps no bounds, and so has nothing to leave out when only the best are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints
+from tocsin.indexes.matching.access_layout_kernels import LACKING
+from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder
+from tocsin.indexes.matching.conjunctions import (
+    Conjunctions,
+    conjunctions_of,
+    parameters_of,
+    runs_of,
+)
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.orders import told
+from tocsin.indexes.matching.predicates import PredicateColumns
+from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
+from tocsin.indexes.matching.store import PredicateStore, restored_arrays, saved_arrays
+from tocsin.indexes.shared.columns import grown
+from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree
+from tocsin.papers.be_star_tree.betree_codes import TreeCodes
+from tocsin.papers.be_star_tree.betree_compaction import compacted
+from tocsin.papers.be_star_tree.betree_grow_kernels import FULL
+from tocsin.papers.be_star_tree.betree_layout_kernels import (
+    ALPHA,
+    BETA,
+    BIGGEST,
+    COUNT,
+    DETAIL,
+    ENTRY,
+    FREE_NODE,
+    FREE_PARTITION,
+    IS_CAPPED,
+    IS_EXHAUSTIVE,
+    IS_RARE_FIRST,
+    IS_RIGID,
+    ITEM,
+    LEAF,
+    LONGEST,
+    N_BOXES,
+    N_ENTRIES,
+    N_ITEMS,
+    N_NODES,
+    NODE,
+    PARTITION,
+    SCORE,
+    SETTINGS,
+    STATES,
+    WANTED_BOXES,
+    WANTED_ENTRIES,
+    WANTED_ITEMS,
+    WANTED_NODES,
+    WANTED_PARTITIONS,
+    WANTED_WORK,
+    WASTED,
+    Scratch,
+    Tree,
+)
+from tocsin.papers.be_star_tree.betree_match_kernels import Laid, match_tree
+from tocsin.papers.be_star_tree.betree_settle_kernels import insert_expressions, settle_buckets
+from tocsin.papers.be_star_tree.betree_shrink_kernels import remove_expressions
+
+#: What is wasted and not worth building anew.
+SMALL = 4096
+
+
+class BEStarTree:
+    """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
+
+    is_rigid = False
+    name = "BE*-Tree"
+
+    def __init__(
+        self,
+        capacity: int = 16,
+        *,
+        score: str = "sum",
+        leaf: int = 32,
+        first: Literal["rare", "popular"] = "rare",
+        split: Literal["exhaustive", "approximate"] = "exhaustive",
+        beta: int = 4,
+        alpha: int = 10,
+        is_batch: bool = True,
+        is_capped: bool = True,
+    ) -> None:
+        """`leaf`, `beta` and `alpha` (in percent) are the paper's; `first`: which attributes partition first.
+
+        With `is_batch`, conjunctions that outnumber those already there are built into the tree at once. With
+        `is_capped`, an expression's whole weight bounds the best, too, which the paper does not do.
+        """
+        self._capacity = capacity
+        self._is_batch = is_batch
+        self._store = PredicateStore(capacity)
+        self._codes = TreeCodes(self._store, SCORES[score])
+        self._settings = np.zeros(SETTINGS, np.int64)
+        self._settings[[LEAF, BETA, ALPHA, IS_RIGID]] = leaf, beta, alpha, self.is_rigid
+        self._settings[IS_EXHAUSTIVE] = split == "exhaustive"
+        self._settings[IS_RARE_FIRST] = first == "rare"
+        self._settings[SCORE] = SCORES[score]
+        self._settings[IS_CAPPED] = is_capped
+        self._n_sweeps = 0
+        self._rows = capacity
+        self._n_here = 0
+        self._plant()
+
+    def __len__(self) -> int:
+        return self._n_here
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
+
+        Cost of one: the buckets on its way and their bounds, and amortised the splits that it causes.
+        """
+        if len(slots) == 0:
+            return
+        self._store.add(slots, conjunctions_of(predicates, len(slots)))
+        is_many = self._is_batch and len(slots) > len(self)
+        self._n_here += len(slots)
+        if is_many:
+            self._build()
+            return
+        self._fit()
+        self._codes.add(slots, self._tree.score, self._tree.is_sure)
+        self._run(insert_expressions, self._possible(slots), self._store.columns.slots)
+        self._tidy()
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost of one: the buckets above it whose bounds follow from it."""
+        if len(slots) == 0:
+            return
+        self._n_here -= len(slots)
+        self._fit()
+        self._run(remove_expressions, np.array(slots, np.int32))
+        self._store.remove(slots)
+        if self._store.n_sweeps > self._n_sweeps:
+            self._build()
+        self._tidy()
+
+    def recycle(self, threshold: float = 0.0) -> int:
+        """Take partitions of the root whose rank has fallen below a threshold apart; insert what was in them.
+
+        The rank falls with what events evaluate in vain. Returns how many conjunctions were inserted anew.
+        Cost: as to remove and to add them.
+        """
+        tree = self._tree
+        roots = tree.root[tree.root >= 0]
+        slots = np.flatnonzero(tree.home >= 0).astype(np.int32)
+        bad = roots[tree.partitions["rank"][roots] < threshold]
+        slots = slots[np.isin(self._root_partitions(slots), bad)]
+        if len(slots):
+            self._fit()
+            self._run(remove_expressions, slots)
+            self._run(insert_expressions, slots, self._store.columns.slots)
+            self._tidy()
+        return len(slots)
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank.
+
+        Cost of an event: the buckets that it meets and their items; where the best are asked for, only those
+        whose summaries promise enough.
+        """
+        if len(self) == 0 or events.n_events == 0 or top == 0:
+            return ChangeSet.empty()
+        # Arrays of their own: a cut of a report is not always contiguous to the compiler.
+        self._fit()
+        best = empty_best(1, 0 if top is None else min(top, len(self)))
+        columns, laid = self._store.translate(events), self._laid(events)
+        out = empty_report(self._rows)
+        with np.errstate(all="ignore"):
+            while not match_tree(
+                self._tree, self._store.columns, self._codes.columns, columns, laid, best, ids, out
+            ):
+                out = grown_report(out, len(out.step) + best.slot.shape[1] + 1)
+            n_rows = int(out.progress[N_ROWS])
+            self._rows = max(self._capacity, n_rows + n_rows // 4, events.n_events)
+            if top is None:
+                return told(out, events.n_events, self._store.top)
+        return changes_of(out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows])
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Nothing: a stream without a window holds no rows."""
+        return ChangeSet.empty()
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """What subscriptions were registered with. Cost: linear in everything."""
+        return self._store.conjunctions(slots)
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The predicates that a subscription was registered with, in words. Cost: linear in everything."""
+        return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
+
+    def arrays(self) -> Arrays:
+        """What each slot holds, as the scan saves it. Cost: linear."""
+        counts = self._store.columns.slots["count"][: self._store.top]
+        return saved_arrays(counts, self._store.conjunctions(np.flatnonzero(counts >= 0)))
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: as to register all at once."""
+        counts, _ = restored_arrays(arrays)
+        self._store.restore(arrays)
+        self._n_here = int(np.count_nonzero(counts >= 0))
+        self._build()
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        self._store.check_invariants()
+        counts = self._store.columns.slots["count"][: self._store.top]
+        slots = np.flatnonzero(counts >= 0).astype(np.int32)
+        assert len(slots) == len(self)
+        check_tree(self._tree, self._scratch, self._store.columns, self._possible(slots))
+        check_codes(self._tree, self._codes.columns, self._store.columns)
+
+    def explain(self) -> str:
+        """One line: which index this is and how it works."""
+        tree = self._tree
+        n_buckets = int(np.count_nonzero(tree.nodes["level"][: tree.state[N_NODES]] >= 0))
+        return (
+            f"matching: {self.name} of {len(self)} conjunctions in {n_buckets:,} buckets; "
+            "an event visits those that it meets"
+        )
+
+    def _plant(self) -> None:
+        """A tree of nothing but a root."""
+        room = max(self._capacity, 2)
+        state = np.zeros(STATES, np.int64)
+        state[N_NODES] = 1
+        state[[FREE_NODE, FREE_PARTITION]] = -1
+        nodes, details = np.zeros(room, NODE), np.zeros(room, DETAIL)
+        for field in ("left", "right", "partitions", "partition"):
+            nodes[field][0] = -1
+        details["parent"][0], details["capacity"][0] = -1, self._settings[LEAF]
+        self._tree = Tree(
+            nodes=nodes,
+            details=details,
+            partitions=np.zeros(room, PARTITION),
+            items=np.zeros(room, ITEM),
+            boxes=np.zeros((room, 2)),
+            entries=np.zeros(room, ENTRY),
+            summaries=np.zeros((room, 2, 3), np.int32),
+            home=np.full(room, -1, np.int32),
+            place=np.full(room, -1, np.int32),
+            score=np.zeros(room),
+            is_sure=np.zeros(room, np.int8),
+            root=np.full(1, -1, np.int32),
+            state=state,
+            settings=self._settings,
+        )
+        self._scratch = Scratch(
+            mark=np.full(1, -1.0),
+            asking=np.zeros(1, np.int32),
+            first=np.zeros(1, np.int32),
+            keys=np.zeros(1, np.int32),
+            work=np.zeros(64, np.int32),
+        )
+
+    def _fit(self) -> None:
+        """Have columns for all slots and keys that there are, and know the largest of everything."""
+        tree, scratch, n_keys = self._tree, self._scratch, self._store.n_keys
+        self._tree = tree = tree._replace(
+            home=grown(tree.home, self._store.top, -1),
+            place=grown(tree.place, self._store.top, -1),
+            score=grown(tree.score, self._store.top),
+            is_sure=grown(tree.is_sure, self._store.top),
+            root=grown(tree.root, n_keys, -1),
+        )
+        self._scratch = Scratch(
+            mark=grown(scratch.mark, n_keys, -1.0),
+            asking=grown(scratch.asking, n_keys),
+            first=grown(scratch.first, n_keys),
+            keys=grown(scratch.keys, n_keys),
+            work=scratch.work,
+        )
+        used = slice(int(tree.state[N_NODES]))
+        tree.state[BIGGEST] = tree.nodes["count"][used].max()
+        tree.state[LONGEST] = tree.summaries[used, :, COUNT].max()
+
+    def _possible(self, slots: Ints) -> Ints:
+        """Those that some event can satisfy: the others need no place in the tree."""
+        held = self._store.columns.slots[slots]
+        low = self._store.columns.predicates["low"][runs_of(held["start"], held["count"])]
+        owner = np.repeat(np.arange(len(slots)), held["count"])
+        is_never = np.bincount(owner, np.isnan(low), minlength=len(slots)) > 0
+        return np.array(slots, np.int32)[~is_never]
+
+    def _run(self, kernel: Callable[..., tuple[int, int]], slots: Ints, *first: np.ndarray) -> None:
+        """Have a kernel take slots one after the other, with more room whenever it asks for it."""
+        begin = np.int64(0)
+        with np.errstate(all="ignore"):
+            while True:
+                predicates = self._store.columns.predicates
+                status, done = kernel(self._tree, *first, predicates, slots, begin, self._scratch)
+                begin = np.int64(done)
+                if status != FULL:
+                    return
+                self._grow()
+
+    def _grow(self) -> None:
+        """The room that a kernel asked for, and twice what there was."""
+        tree, state, work = self._tree, self._tree.state, self._scratch.work
+        wanted = {
+            "nodes": WANTED_NODES,
+            "details": WANTED_NODES,
+            "summaries": WANTED_NODES,
+            "partitions": WANTED_PARTITIONS,
+            "items": WANTED_ITEMS,
+            "boxes": WANTED_BOXES,
+            "entries": WANTED_ENTRIES,
+        }
+        larger = {name: grown(getattr(tree, name), int(state[want])) for name, want in wanted.items()}
+        self._tree = tree._replace(**larger)
+        self._scratch = self._scratch._replace(work=grown(work, int(state[WANTED_WORK])))
+
+    def _build(self) -> None:
+        """Everything at once: all in the root, which is then split as far as it must be."""
+        counts = self._store.columns.slots["count"][: self._store.top]
+        slots = self._possible(np.flatnonzero(counts >= 0).astype(np.int32))
+        self._n_sweeps = self._store.n_sweeps
+        self._plant()
+        self._fit()
+        tree, held = self._tree, self._store.columns.slots[slots]
+        items = np.zeros(max(len(slots), 1), ITEM)
+        items["slot"][: len(slots)] = slots
+        items["start"][: len(slots)], items["count"][: len(slots)] = held["start"], held["count"]
+        tree.nodes["count"][0] = tree.details["room"][0] = len(slots)
+        tree.state[[N_ITEMS, BIGGEST]] = len(slots)
+        tree.home[slots], tree.place[slots] = 0, np.arange(len(slots))
+        self._tree = tree._replace(items=items)
+        self._scratch.work[:2] = 1, 0
+        with np.errstate(all="ignore"):
+            while settle_buckets(self._tree, self._store.columns.predicates, self._scratch) == FULL:
+                self._grow()
+        self._compact()
+
+    def _tidy(self) -> None:
+        """Write everything afresh if half of it is waste, or has come since predicates were packed."""
+        state = self._tree.state
+        used = int(state[N_ITEMS] + state[N_BOXES] + state[N_ENTRIES])
+        if state[WASTED] > max(SMALL, used // 2) or self._codes.is_stale:
+            self._compact()
+
+    def _compact(self) -> None:
+        """The tree without gaps; predicates lie, and are packed, in the order in which they are read."""
+        self._tree = tree = compacted(self._tree)
+        items = tree.items[: tree.state[N_ITEMS]]
+        slots = items["slot"].copy()
+        self._store.arrange(slots)
+        self._codes.collect(slots, tree.score, tree.is_sure)
+        items["start"] = self._store.columns.slots["start"][slots]
+        items["score"], items["is_sure"] = tree.score[slots], tree.is_sure[slots]
+
+    def _laid(self, events: Events) -> Laid:
+        n_keys, n_nodes = self._store.n_keys, int(self._tree.state[N_NODES])
+        missing: Floats = np.full(n_keys, np.nan)
+        code = np.full(n_keys, LACKING, np.int64)
+        # The key of predicates that are not packed: every event meets them.
+        code[0] = 0
+        return Laid(
+            low=missing,
+            high=missing.copy(),
+            weight=np.zeros(n_keys),
+            entry=np.zeros(n_keys, np.int64),
+            code=code,
+            keys=np.empty(n_keys, np.int32),
+            stack=np.empty(n_nodes + 1, np.int32),
+            found=np.empty(int(self._tree.state[BIGGEST]), np.int32),
+            promise=np.empty(n_nodes + 1),
+            waiting=np.empty(n_nodes + 1, np.int32),
+        )
+
+    def _root_partitions(self, slots: Ints) -> Ints:
+        """The partition of the root that each of some slots is below; -1 for those in the root itself."""
+        tree = self._tree
+        node = tree.home[slots].copy()
+        partition = tree.nodes["partition"][node]
+        while True:
+            home = np.where(partition >= 0, tree.partitions["home"][partition], 0)
+            if not (home > 0).any():
+                return partition
+            partition = np.where(home > 0, tree.nodes["partition"][home], partition)
+
+
+class BETree(BEStarTree):
+    """The ancestor: space is halved wherever the items are, and nothing bounds what is below a bucket."""
+
+    is_rigid = True
+    name = "BE-Tree"

@@ -1,0 +1,354 @@
+"""What the paper compares with, and what one would write today: sorted lists, and a matrix product.
+
+Both keep weighted sums only, take whole steps, and compare answers before and after.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, ENTER, Arrays, Bools, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.programs import Program
+from tocsin.indexes.shared.scans import step_bounds, widened
+from tocsin.indexes.windows.terms import linear_terms
+from tocsin.indexes.windows.views_changes import answer_changes
+from tocsin.papers.sliding_windows.tsl_kernels import (
+    add_rows,
+    drop_rows,
+    merge_list,
+    most_rows,
+    refill_views,
+)
+
+#: Rows and queries that are multiplied at a time.
+ROW_BLOCK = 1 << 17
+QUERY_BLOCK = 64
+#: Queries that TSL scores a row for at a time: in one vectorised loop.
+TOGETHER = 256
+
+
+class WeightedSums(ABC):
+    """Rows, queries and lists of rows, best first. A subclass keeps the lists right."""
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        *,
+        descending: bool,
+        newest_first: bool,
+        capacity: int = 16,
+    ) -> None:
+        self._terms = linear_terms(program)
+        self._columns = self._terms.column
+        if len(self._columns) == 0:
+            raise ValueError("only weighted sums of columns are kept")
+        self._dimensions = dimensions
+        self._key_sign = 1.0 if descending else -1.0
+        self._tie_sign = 1 if newest_first else -1
+        n = capacity
+        #: int64 (slots,): 0 where there is no query
+        self._k: Longs = np.zeros(n, np.int64)
+        self._lo: Floats = np.empty((n, dimensions))
+        self._hi: Floats = np.empty((n, dimensions))
+        self._theta: Floats = np.empty((n, program.n_theta))
+        #: float64 (terms, slots): so that the sum is the key
+        self._weight: Floats = np.zeros((len(self._columns), n))
+        #: the lists, and how long they are
+        self._list_row: Ints = np.empty((n, 4), np.int32)
+        self._list_key: Floats = np.empty((n, 4))
+        self._size: Ints = np.zeros(n, np.int32)
+        #: float64 (row slots, columns), int64: ABSENT where there is none
+        self._values: Floats = np.empty((n, dimensions + program.n_columns))
+        self._born: Longs = np.full(n, ABSENT, np.int64)
+
+    @abstractmethod
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
+        """Take rows in, and bring the lists up to date; the queries whose lists may have changed."""
+
+    @abstractmethod
+    def _compute(self, slots: Ints) -> None:
+        """Make the lists of queries afresh."""
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add queries. Cost: to compute each."""
+        if len(slots) == 0:
+            return
+        top = int(slots.max()) + 1
+        self._k, self._size = grown(self._k, top), grown(self._size, top)
+        self._weight = widened(self._weight, top)
+        self._lo, self._hi, self._theta, self._list_row, self._list_key = (
+            grown(column, top) for column in (self._lo, self._hi, self._theta, self._list_row, self._list_key)
+        )
+        if self._dimensions:
+            self._lo[slots], self._hi[slots] = values["lo"], values["hi"]
+        self._theta[slots] = values["theta"]
+        self._weight[:, slots] = self._key_sign * self._terms.weights(values["theta"].T)
+        self._k[slots] = values["k"]
+        self._compute(slots.astype(np.int32))
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove queries. Cost: linear in their number."""
+        self._k[slots] = 0
+        self._size[slots] = 0
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """What a query was registered with. Cost: constant."""
+        shown: dict[str, object] = {"theta": self._theta[slot].tolist(), "k": int(self._k[slot])}
+        if self._dimensions:
+            shown |= {"lo": self._lo[slot].tolist(), "hi": self._hi[slot].tolist()}
+        return shown
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Take the steps one after the other, and compare all answers. Cost: see the subclass."""
+        if len(delta.row) == 0:
+            return ChangeSet.empty()
+        top = int(delta.row.max()) + 1
+        self._values, self._born = grown(self._values, top), grown(self._born, top, ABSENT)
+        bounds = step_bounds(delta)
+        parts = []
+        live = self._live()
+        for step in range(len(delta.seq)):
+            cut = slice(int(bounds[step]), int(bounds[step + 1]))
+            old = self.result(live)
+            row, after = delta.row[cut].astype(np.int32), np.ascontiguousarray(delta.after[cut])
+            changed = self._step(row, delta.born_after[cut], after, delta.born_before[cut] != ABSENT)
+            is_changed = np.zeros(len(self._k), np.bool_)
+            is_changed[changed] = True
+            old = _chosen(old, is_changed[old.subscription])
+            is_touched = np.zeros(len(self._born), np.bool_)
+            is_touched[row] = delta.touched[cut]
+            parts.append(answer_changes(old, self.result(changed), is_touched, step))
+        return ChangeSet.concat(parts)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """The answers, by rank. Cost: their length."""
+        sizes = np.minimum(self._size[slots], self._k[slots])
+        owner = np.repeat(np.arange(len(slots)), sizes)
+        rank = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        asked = slots[owner]
+        return ChangeSet(
+            step=np.zeros(len(owner), np.int32),
+            subscription=asked.astype(np.int32),
+            op=np.full(len(owner), ENTER, np.int8),
+            row=self._list_row[asked, rank],
+            other=np.full(len(owner), -1, np.int32),
+            score=self._key_sign * self._list_key[asked, rank] + 0.0,
+            rank=(rank + 1).astype(np.int32),
+        )
+
+    def list_sizes(self, slots: Ints) -> Ints:
+        """How many rows are kept for each query. Cost: linear."""
+        return self._size[slots]
+
+    def arrays(self) -> Arrays:
+        """Queries and rows, with their slots. Cost: linear."""
+        slots, rows = self._live(), np.flatnonzero(self._born != ABSENT)
+        return {
+            "slots": slots,
+            "lo": self._lo[slots],
+            "hi": self._hi[slots],
+            "theta": self._theta[slots],
+            "k": self._k[slots],
+            "rows": rows.astype(np.int32),
+            "born": self._born[rows],
+            "values": self._values[rows],
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: as to register all."""
+        rows = arrays["rows"]
+        if len(rows):
+            top = int(rows.max()) + 1
+            self._values, self._born = grown(self._values, top), grown(self._born, top, ABSENT)
+            self._step(rows, arrays["born"], arrays["values"], np.zeros(len(rows), np.bool_))
+        self.register(arrays["slots"], arrays)
+
+    def check_invariants(self) -> None:
+        """Assert that lists are in order, and hold rows that are there."""
+        for slot in self._live().tolist():
+            size = int(self._size[slot])
+            rows, keys = self._list_row[slot, :size], self._list_key[slot, :size]
+            assert (self._born[rows] != ABSENT).all()
+            assert (keys[:-1] >= keys[1:]).all()
+
+    def explain(self) -> str:
+        """One line: which algorithm this is."""
+        return str(type(self).__doc__).splitlines()[0]
+
+    def _live(self) -> Ints:
+        return np.flatnonzero(self._k > 0).astype(np.int32)
+
+    def _widen(self, width: int) -> None:
+        have = self._list_row.shape[1]
+        if width > have:
+            rows, keys = np.empty((len(self._k), width), np.int32), np.empty((len(self._k), width))
+            rows[:, :have], keys[:, :have] = self._list_row, self._list_key
+            self._list_row, self._list_key = rows, keys
+
+    def _scored(self) -> Ints:
+        return (self._dimensions + self._columns).astype(np.int32)
+
+
+class ThresholdSortedLists(WeightedSums):
+    """TSL: a sorted list for each column, and for each query a view of k to k_max rows.
+
+    Every row that comes is scored for every query, for `together` of them at a time; the paper takes one.
+    A view that falls below k is filled by the threshold algorithm, which goes down all lists in turn until no
+    row further down can matter.
+    """
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        *,
+        descending: bool,
+        newest_first: bool,
+        capacity: int = 16,
+        together: int = TOGETHER,
+    ) -> None:
+        super().__init__(
+            dimensions, program, descending=descending, newest_first=newest_first, capacity=capacity
+        )
+        #: int32 (columns, room): rows without NULLs by each scored column, upwards; the values; how many
+        self._order: Ints = np.empty((len(self._columns), 0), np.int32)
+        self._sorted: Floats = np.empty((len(self._columns), 0))
+        self._n_sorted = 0
+        #: room for the next lists
+        self._next_order, self._next_sorted = self._order.copy(), self._sorted.copy()
+        #: bool (slots,): whether the view holds all rows there are
+        self._is_whole: Bools = np.zeros(capacity, np.bool_)
+        self.refills = 0
+        self._scores: Floats = np.empty(together)
+
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
+        """Cost: all rows for each list; each row that comes for each query; and the refills."""
+        is_going = np.zeros(len(self._born), np.bool_)
+        is_going[row[was_there]] = True
+        self._sort(row[was_there], row[born != ABSENT], values[born != ABSENT], is_going)
+        self._born[row] = born
+        self._values[row] = values
+        live = self._live()
+        n_slots = len(self._k)
+        self._is_whole = grown(self._is_whole, n_slots)
+        self._widen(self._k_max(len(self._born)) + 2)
+        is_touched, is_short = np.zeros(n_slots, np.bool_), np.zeros(n_slots, np.bool_)
+        with np.errstate(all="ignore"):
+            drop_rows(live, self._list_row, self._list_key, self._size, is_going, is_touched)
+            add_rows(
+                live, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
+                self._is_whole, self._values, self._born, self._scored(), row[born != ABSENT], self._tie_sign,
+                np.empty(self._weight.shape[1]), self._scores, np.empty(len(self._columns)),
+                is_touched, is_short,
+            )  # fmt: skip
+        self._compute(np.flatnonzero(is_short).astype(np.int32))
+        return np.flatnonzero(is_touched).astype(np.int32)
+
+    def _compute(self, slots: Ints) -> None:
+        self._is_whole = grown(self._is_whole, len(self._k))
+        self._widen(self._k_max(len(self._born)) + 2)
+        self.refills += len(slots)
+        with np.errstate(all="ignore"):
+            refill_views(
+                slots, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
+                self._is_whole, self._values, self._born, self._scored(), self._order, self._sorted,
+                self._n_sorted, np.full(len(self._born), -1, np.int32), self._tie_sign,
+            )  # fmt: skip
+
+    def _k_max(self, n_rows: int) -> int:
+        return min(int(most_rows(int(self._k.max(initial=1)))), n_rows + 1)
+
+    def _sort(self, gone: Ints, came: Ints, values: Floats, is_going: Bools) -> None:
+        """Merge rows that come into the sorted lists, drop those that go; their values are still there."""
+        scored = self._scored()
+        is_usable = ~np.isnan(values[:, scored]).any(axis=1)
+        came, values = came[is_usable], values[is_usable]
+        gone = gone[~np.isnan(self._values[gone][:, scored]).any(axis=1)]
+        room = self._n_sorted + len(came)
+        self._next_order, self._next_sorted = (
+            widened(self._next_order, room),
+            widened(self._next_sorted, room),
+        )
+        n = self._n_sorted
+        for c, column in enumerate(scored.tolist()):
+            old, new = self._values[gone, column], values[:, column]
+            by_old, by_new = np.argsort(old), np.argsort(new)
+            self._n_sorted = merge_list(
+                self._order[c], self._sorted[c], n, gone[by_old], old[by_old], came[by_new], new[by_new],
+                is_going, self._next_order[c], self._next_sorted[c],
+            )  # fmt: skip
+        self._order, self._next_order = self._next_order, self._order
+        self._sorted, self._next_sorted = self._next_sorted, self._sorted
+
+
+class MatrixRecompute(WeightedSums):
+    """Recomputation: all rows times all queries, by a matrix product, and the best of each.
+
+    The product adds in an order of its own, so that it only chooses candidates, which are then scored again.
+    """
+
+    def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
+        """Cost: all rows times all queries."""
+        self._born[row] = born
+        self._values[row] = values
+        live = self._live()
+        self._compute(live)
+        return live
+
+    def _compute(self, slots: Ints) -> None:
+        rows = np.flatnonzero(self._born != ABSENT)
+        scored = self._values[rows][:, self._scored()]
+        is_usable = ~np.isnan(scored).any(axis=1)
+        rows, scored = rows[is_usable], scored[is_usable]
+        self._widen(min(int(self._k.max(initial=1)), len(rows)) + 1)
+        # Sums of such numbers may be off by a little, whatever the order of adding.
+        largest = np.abs(scored).max(axis=0, initial=0.0)
+        with np.errstate(all="ignore"):
+            for begin in range(0, len(slots), QUERY_BLOCK):
+                block = slots[begin : begin + QUERY_BLOCK]
+                keys = np.concatenate(
+                    [
+                        self._weight[:, block].T @ scored[first : first + ROW_BLOCK].T
+                        for first in range(0, len(rows), ROW_BLOCK)
+                    ]
+                    or [np.empty((len(block), 0))],
+                    axis=1,
+                )
+                margins = 1e-12 * (np.abs(self._weight[:, block].T) @ largest)
+                for slot, key, margin in zip(block.tolist(), keys, margins.tolist(), strict=True):
+                    self._choose(slot, rows, scored, key, margin)
+
+    def _choose(self, slot: int, rows: Longs, scored: Floats, about: Floats, margin: float) -> None:
+        """The best of one query, exactly, from keys that are off by `margin` at most; NaN if they are."""
+        inside = np.ones(len(rows), np.bool_)
+        for d in range(self._dimensions):
+            box = self._values[rows, d]
+            inside &= (self._lo[slot, d] <= box) & (box <= self._hi[slot, d])
+        k = int(self._k[slot])
+        if np.isfinite(margin) and np.count_nonzero(inside) > k:
+            about = about if self._dimensions == 0 else np.where(inside, about, -np.inf)
+            inside = about >= np.partition(about, len(about) - k)[len(about) - k] - margin
+        chosen = np.flatnonzero(inside)
+        key = self._weight[0, slot] * scored[chosen, 0]
+        for i in range(1, scored.shape[1]):
+            key = key + self._weight[i, slot] * scored[chosen, i]
+        key = key + 0.0
+        tie = self._tie_sign * self._born[rows[chosen]]
+        order = np.lexsort((-tie, -key))
+        order = order[~np.isnan(key[order])][:k]
+        self._size[slot] = len(order)
+        self._list_row[slot, : len(order)] = rows[chosen[order]]
+        self._list_key[slot, : len(order)] = key[order]
+
+
+def _chosen(changes: ChangeSet, kept: Bools) -> ChangeSet:
+    """Some of the changes."""
+    step, subscription, op, row, other, score, rank = changes
+    return ChangeSet(
+        step[kept], subscription[kept], op[kept], row[kept], other[kept], score[kept], rank[kept]
+    )

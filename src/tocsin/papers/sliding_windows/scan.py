@@ -1,0 +1,364 @@
+"""Preference top-k by scan: every changed row is scored for every subscription.
+
+How a list is kept exact while rows come and go is told at the top of `scan_kernels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.programs import Program, tile_size
+from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
+from tocsin.indexes.shared.scans import ChangeBuffer, column_wise, step_bounds, widened, writable
+from tocsin.papers.sliding_windows import scan_kernels as kernels
+from tocsin.papers.sliding_windows.scan_columns import (
+    ScanEntries,
+    ScanPool,
+    ScanRanking,
+    ScanRows,
+    ScanScratch,
+    ScanSubscriptions,
+)
+
+
+class PreferenceScan:
+    """The k best rows by a score program, of a window or of a table that is updated.
+
+    Delta columns: the box's dimensions, then the program's columns. Bound values: `lo`, `hi`
+    (n, dimensions), closed, `theta` (n, n_theta) and `k` (n,). `descending` puts large scores first;
+    `newest_first` gives ties to the larger `born` (windows), else to the smaller (tables). A score of
+    NaN is never ranked.
+    """
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        *,
+        descending: bool,
+        newest_first: bool,
+        capacity: int = 16,
+    ) -> None:
+        self._ranking = ScanRanking(
+            program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1
+        )
+        self._capacity = capacity
+        n = capacity
+        self._subscriptions = ScanSubscriptions(
+            lo=np.empty((dimensions, n)),
+            hi=np.empty((dimensions, n)),
+            theta=np.empty((program.n_theta, n)),
+            k=np.empty(n, np.int64),
+            floor_key=np.empty(n),
+            floor_tie=np.empty(n, np.int64),
+            list_start=np.empty(n, np.int64),
+            list_room=np.empty(n, np.int64),
+            list_size=np.empty(n, np.int64),
+        )
+        self._close(np.arange(n))
+        #: one more than the largest subscription slot seen
+        self._n_subscriptions = 0
+        #: the largest k seen: how long a list may become
+        self._largest_k = 0
+        self._rows = ScanRows(
+            slot=np.empty(n, np.int32),
+            values=np.empty((dimensions + program.n_columns, n)),
+            position=np.empty(n, np.int32),
+            born=np.full(n, ABSENT, np.int64),
+            listings=np.zeros(n, np.int32),
+            entry=np.full(n, -1, np.int32),
+            mark=np.full(n, -1, np.int32),
+        )
+        self._pool = ScanPool(np.empty(n, np.int32), np.empty(n))
+        #: int64: the kernels' counters and cursor
+        self._state: Longs = np.zeros(kernels.STATE_SIZE, np.int64)
+        #: how many changes the last delta made, to begin the next with as much room
+        self._expected = capacity
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions and rank what is there. Cost: all rows times their number."""
+        if len(slots) == 0:
+            return
+        self._bind(slots, values)
+        # New lists are short, so that a step without entries ranks them.
+        self._run(_nothing(self._rows.values.shape[0]), int(slots.min()), int(slots.max()) + 1)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: the length of their lists."""
+        _, places = self._listed(slots, self._subscriptions.list_size)
+        np.subtract.at(self._rows.listings, self._pool.row[places], 1)
+        self._close(slots)
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """What a subscription was registered with. Cost: constant."""
+        columns = self._subscriptions
+        shown: dict[str, object] = {}
+        if columns.lo.shape[0]:
+            shown |= {"lo": columns.lo[:, slot].tolist(), "hi": columns.hi[:, slot].tolist()}
+        return shown | {"theta": columns.theta[:, slot].tolist(), "k": int(columns.k[slot])}
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Score the delta's rows, patch the lists they reach, and report.
+
+        Cost: entries times subscriptions; for a list that ran short, all rows.
+        """
+        if len(delta.row) == 0:
+            return ChangeSet.empty()
+        self._make_room_for_rows(int(delta.row.max()) + 1)
+        return self._run(delta, 0, self._n_subscriptions)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """The answers, by rank. Cost: their length."""
+        sizes = np.minimum(self._subscriptions.list_size, self._subscriptions.k)
+        owner, places = self._listed(slots, sizes)
+        n = len(places)
+        starts = self._subscriptions.list_start[slots]
+        return ChangeSet(
+            step=np.zeros(n, np.int32),
+            subscription=slots.astype(np.int32)[owner],
+            op=np.full(n, ENTER, np.int8),
+            row=self._pool.row[places],
+            other=np.full(n, -1, np.int32),
+            score=self._ranking.key_sign * self._pool.key[places] + 0.0,
+            rank=(places - starts[owner] + 1).astype(np.int32),
+        )
+
+    def arrays(self) -> Arrays:
+        """Subscriptions with their lists, and rows, each with their slots. Cost: linear."""
+        slots = self._live()
+        columns = self._subscriptions
+        _, places = self._listed(slots, columns.list_size)
+        n_rows = int(self._state[kernels.N_ROWS])
+        rows = self._rows.slot[:n_rows].copy()
+        return {
+            "slots": slots.astype(np.int32),
+            "lo": columns.lo[:, slots].T.copy(),
+            "hi": columns.hi[:, slots].T.copy(),
+            "theta": columns.theta[:, slots].T.copy(),
+            "k": columns.k[slots],
+            "floor_key": columns.floor_key[slots],
+            "floor_tie": columns.floor_tie[slots],
+            "list_size": columns.list_size[slots],
+            "list_row": self._pool.row[places],
+            "list_key": self._pool.key[places],
+            "rows": rows,
+            "born": self._rows.born[rows],
+            "values": self._rows.values[:, :n_rows].T.copy(),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from. Cost: linear; nothing is ranked."""
+        slots, rows, listed = arrays["slots"], arrays["rows"], arrays["list_row"]
+        if len(rows):
+            self._make_room_for_rows(int(rows.max()) + 1)
+        packed = len(rows)
+        self._rows.slot[:packed] = rows
+        self._rows.values[:, :packed] = arrays["values"].T
+        self._rows.position[rows] = np.arange(packed)
+        self._rows.born[rows] = arrays["born"]
+        np.add.at(self._rows.listings, listed, 1)
+        self._state[kernels.N_ROWS] = packed
+        if len(slots) == 0:
+            return
+        self._bind(slots, arrays)
+        columns = self._subscriptions
+        sizes = arrays["list_size"]
+        columns.floor_key[slots] = arrays["floor_key"]
+        columns.floor_tie[slots] = arrays["floor_tie"]
+        columns.list_start[slots] = np.cumsum(sizes) - sizes
+        columns.list_room[slots] = columns.list_size[slots] = sizes
+        self._pool = ScanPool(grown(self._pool.row, len(listed)), grown(self._pool.key, len(listed)))
+        self._pool.row[: len(listed)] = listed
+        self._pool.key[: len(listed)] = arrays["list_key"]
+        self._state[kernels.POOL_END] = len(listed)
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree, and that each list holds exactly the rows above its floor."""
+        rows, columns = self._rows, self._subscriptions
+        n_rows = int(self._state[kernels.N_ROWS])
+        packed = rows.slot[:n_rows]
+        assert np.array_equal(np.sort(packed), np.flatnonzero(rows.born != ABSENT))
+        assert np.array_equal(rows.position[packed], np.arange(n_rows))
+        assert (rows.entry == -1).all()
+        assert (rows.mark == -1).all()
+        live = self._live()
+        _, places = self._listed(live, columns.list_size)
+        assert np.array_equal(rows.listings, np.bincount(self._pool.row[places], minlength=len(rows.born)))
+        assert (columns.list_size <= columns.list_room).all()
+        assert (columns.list_size[columns.k == 0] == 0).all()
+        _, owned = self._listed(live, columns.list_room)
+        assert len(np.unique(owned)) == len(owned)
+        assert not len(owned) or owned.max() < self._state[kernels.POOL_END] <= len(self._pool.row)
+        for slot in live:
+            start, size = columns.list_start[slot], columns.list_size[slot]
+            expected_rows, expected_keys = self._rows_above_floor(int(slot))
+            assert np.array_equal(self._pool.row[start : start + size], expected_rows)
+            assert np.array_equal(self._pool.key[start : start + size], expected_keys)
+            is_open = columns.floor_key[slot] == -np.inf and columns.floor_tie[slot] == kernels.LOWEST_TIE
+            assert is_open or size >= columns.k[slot]
+
+    def explain(self) -> str:
+        """One line: which index this is and how it works."""
+        first = "largest" if self._ranking.key_sign > 0 else "smallest"
+        tie = "newer" if self._ranking.tie_sign > 0 else "older"
+        return (
+            f"preference top-k by scan: {first} score first, ties to the {tie} row; "
+            "every changed row is scored for every subscription, and a list that runs short ranks all rows"
+        )
+
+    def _live(self) -> Longs:
+        """The slots of the subscriptions that are there, in order."""
+        return np.flatnonzero(self._subscriptions.k > 0)
+
+    def _close(self, slots: np.ndarray) -> None:
+        """Make `slots` subscriptions that nothing can reach."""
+        columns = self._subscriptions
+        for column in (columns.k, columns.list_start, columns.list_room, columns.list_size):
+            column[slots] = 0
+        columns.floor_key[slots] = np.inf
+        columns.floor_tie[slots] = kernels.HIGHEST_TIE
+
+    def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Write the bound values of new subscriptions, with room for them. Their lists stay empty."""
+        top = int(slots.max()) + 1
+        columns = self._subscriptions
+        have = len(columns.k)
+        if top > have:
+            columns = ScanSubscriptions(
+                *(widened(column, top) for column in columns[:3]),
+                *(grown(column, top) for column in columns[3:]),
+            )
+            self._subscriptions = columns
+            self._close(np.arange(have, len(columns.k)))
+        if columns.lo.shape[0]:
+            columns.lo[:, slots] = values["lo"].T
+            columns.hi[:, slots] = values["hi"].T
+        if columns.theta.shape[0]:
+            columns.theta[:, slots] = values["theta"].T
+        columns.k[slots] = values["k"]
+        self._n_subscriptions = max(self._n_subscriptions, top)
+        self._largest_k = max(self._largest_k, int(values["k"].max()))
+
+    def _make_room_for_rows(self, top: int) -> None:
+        slot, values, position, born, listings, entry, mark = self._rows
+        if top > len(born):
+            self._rows = ScanRows(
+                grown(slot, top),
+                widened(values, top),
+                grown(position, top),
+                grown(born, top, ABSENT),
+                grown(listings, top),
+                grown(entry, top, -1),
+                grown(mark, top, -1),
+            )
+
+    def _grow_pool(self) -> None:
+        """Pack the lists together, into twice the room unless that frees half of it."""
+        live = self._live()
+        columns = self._subscriptions
+        _, places = self._listed(live, columns.list_room)
+        rooms = columns.list_room[live]
+        used = len(places)
+        capacity = len(self._pool.row)
+        if used > capacity // 2 or used == self._state[kernels.POOL_END]:
+            capacity *= 2
+        row, key = np.empty(capacity, np.int32), np.empty(capacity)
+        row[:used] = self._pool.row[places]
+        key[:used] = self._pool.key[places]
+        columns.list_start[live] = np.cumsum(rooms) - rooms
+        self._pool = ScanPool(row, key)
+        self._state[kernels.POOL_END] = used
+
+    def _listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
+        """Whose (index into `slots`) and where in the pool: the first `sizes[slot]` of each list."""
+        lengths = sizes[slots]
+        owner = np.repeat(np.arange(len(slots)), lengths)
+        firsts = np.cumsum(lengths) - lengths
+        places = np.arange(len(owner)) - firsts[owner] + self._subscriptions.list_start[slots][owner]
+        return owner, places
+
+    def _run(self, delta: RowDelta, first: int, stop: int) -> ChangeSet:
+        """Take the delta's steps, the first of them for the subscriptions from `first` up to `stop`."""
+        entries = _entries(delta)
+        scratch = self._scratch(int(np.diff(entries.bounds).max(initial=0)))
+        buffer = ChangeBuffer(self._expected)
+        self._state[kernels.STEP :] = 0
+        self._state[kernels.SUBSCRIPTION] = first
+        status = -1
+        # Without compilation, NumPy's scalars would warn of the infinities and NaNs that are meant.
+        with np.errstate(all="ignore"):
+            while status != kernels.DONE:
+                status = kernels.apply_steps(
+                    self._state, self._ranking, self._subscriptions, stop,
+                    self._pool, self._rows, entries, scratch, buffer.columns,
+                )  # fmt: skip
+                if status == kernels.OUT_FULL:
+                    buffer.grow()
+                elif status == kernels.POOL_FULL:
+                    self._grow_pool()
+        count = int(self._state[kernels.N_OUT])
+        self._expected = max(self._capacity, count)
+        return buffer.changes(count)
+
+    def _scratch(self, largest_step: int) -> ScanScratch:
+        longest = min(kernels.full_size(self._largest_k), len(self._rows.born))
+        return ScanScratch(
+            stack=np.empty((self._ranking.program.depth, BLOCK)),
+            score=np.empty(tile_size(largest_step)),
+            row_score=np.empty(BLOCK),
+            is_reached=np.empty(BLOCK, np.bool_),
+            heap_key=np.empty(longest),
+            heap_tie=np.empty(longest, np.int64),
+            heap_row=np.empty(longest, np.int32),
+            new_key=np.empty(longest),
+            new_row=np.empty(longest, np.int32),
+            new_op=np.empty(longest, np.int8),
+        )
+
+    def _rows_above_floor(self, slot: int) -> tuple[Ints, Floats]:
+        """What a subscription's list must hold, by testing and sorting all rows."""
+        columns, ranking = self._subscriptions, self._ranking
+        n_rows = int(self._state[kernels.N_ROWS])
+        values = np.ascontiguousarray(self._rows.values[:, :n_rows])
+        score, stack = np.empty(max(n_rows, BLOCK)), np.empty((ranking.program.depth, BLOCK))
+        with np.errstate(all="ignore"):
+            score_tile(
+                ranking.program, values, ranking.first_column, 0, n_rows,
+                columns.theta, slot, 1, stack, score,
+            )  # fmt: skip
+        key = ranking.key_sign * score[:n_rows] + 0.0
+        tie = ranking.tie_sign * self._rows.born[self._rows.slot[:n_rows]]
+        floor_key, floor_tie = columns.floor_key[slot], columns.floor_tie[slot]
+        box = values[: columns.lo.shape[0]]
+        inside = ((columns.lo[:, [slot]] <= box) & (box <= columns.hi[:, [slot]])).all(axis=0)
+        above = inside & ((key > floor_key) | ((key == floor_key) & (tie >= floor_tie)))
+        order = np.lexsort((-tie[above], -key[above]))
+        return self._rows.slot[:n_rows][above][order], key[above][order]
+
+
+def _entries(delta: RowDelta) -> ScanEntries:
+    """The delta as kernels take it: column-wise, the rows that are there first within a step."""
+    is_gone = delta.born_after == ABSENT
+    order = np.lexsort((is_gone, delta.step))
+    bounds = step_bounds(delta)
+    n_arrived = np.concatenate(([0], np.cumsum(~is_gone)))
+    return ScanEntries(
+        bounds=bounds,
+        n_arrivals=np.diff(n_arrived[bounds]),
+        row=writable(delta.row[order], np.int32),
+        born_before=writable(delta.born_before[order], np.int64),
+        born_after=writable(delta.born_after[order], np.int64),
+        touched=writable(delta.touched[order], np.bool_),
+        after=column_wise(delta.after[order]),
+    )
+
+
+def _nothing(n_columns: int) -> RowDelta:
+    """One step in which no row changes."""
+    born, values = np.empty(0, np.int64), np.empty((0, n_columns))
+    ints, bools = np.empty(0, np.int32), np.empty(0, np.bool_)
+    return RowDelta(np.zeros(1, np.int64), ints, ints, born, born, values, values, bools)

@@ -1,0 +1,444 @@
+"""The paper's algorithms, TMA and SMA, over one regular grid.
+
+Mouratidis, Bakiras and Papadias, *Continuous Monitoring of Top-k Queries over Sliding Windows*, SIGMOD 2006.
+Cells are visited by the largest key that a row in them may have; the cells visited know the query, and only
+rows that come into or go from these are held against it. TMA computes a query from scratch when a row of
+its answer goes; SMA keeps the rows that may still be seen, the k-skyband in score and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+
+from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
+from tocsin.indexes.shared.columns import grown
+from tocsin.indexes.shared.direct import compiled
+from tocsin.indexes.shared.programs import Program
+from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
+from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, widened, writable
+from tocsin.indexes.windows.terms import linear_terms
+from tocsin.papers.sliding_windows import tma_columns as named
+from tocsin.papers.sliding_windows.tma_columns import (
+    PaperEntries,
+    PaperGrid,
+    PaperPoints,
+    PaperQueries,
+    PaperScorer,
+    PaperScratch,
+)
+from tocsin.papers.sliding_windows.tma_kernels import DE_BRUIJN, monitor_steps
+from tocsin.papers.sliding_windows.tma_search_kernels import compute_slots
+
+#: Cells of the grid, about: what the paper found best.
+CELLS = 12**4
+
+
+class TopKMonitoring:
+    """TMA. Takes and answers what `PreferenceScan` does, for monotone programs.
+
+    The workspace is `low` to `high` in every column that is scored; rows may be beyond it. Also counts, in
+    `searches`, how often a query was computed from scratch.
+    """
+
+    name = "TMA"
+    is_skyband = False
+
+    def __init__(
+        self,
+        dimensions: int,
+        program: Program,
+        *,
+        descending: bool,
+        newest_first: bool,
+        capacity: int = 16,
+        cells: int = CELLS,
+        low: float = 0.0,
+        high: float = 1.0,
+    ) -> None:
+        self._terms = linear_terms(program)
+        self._scorer = PaperScorer(
+            program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1, self._terms.column
+        )
+        self._capacity = capacity
+        self._largest_k = 1
+        n_columns = program.n_columns
+        side = max(1, int(cells ** (1 / max(n_columns, 1)) + 1e-9))
+        n_cells = side**n_columns
+        width = (high - low) / side
+        edges = low + width * np.arange(side + 1)
+        stride = side ** np.arange(n_columns - 1, -1, -1, dtype=np.int64)
+        # A row that rounding puts into the cell next to its own is still inside.
+        self._grid = PaperGrid(
+            side=side,
+            low=np.full(n_columns, low),
+            scale=np.full(n_columns, 1 / width),
+            cell_low=np.tile(edges[:-1] - 1e-9 * width, (n_columns, 1)),
+            cell_high=np.tile(edges[1:] + 1e-9 * width, (n_columns, 1)),
+            stride=stride,
+            place=(np.arange(n_cells)[:, None] // stride % side).astype(np.int16),
+            start=np.zeros(n_cells, np.int64),
+            room=np.zeros(n_cells, np.int64),
+            first=np.zeros(n_cells, np.int64),
+            n_points=np.zeros(n_cells, np.int64),
+            influence=np.zeros((n_cells, 1), np.uint64),
+            n_influence=np.zeros(n_cells, np.int32),
+            bit_place=_bit_places(),
+        )
+        n = capacity
+        self._queries = PaperQueries(
+            k=np.zeros(n, np.int64),
+            lo=np.empty((n, dimensions)),
+            hi=np.empty((n, dimensions)),
+            theta=np.empty((program.n_theta, n)),
+            weight=np.empty((n, len(self._terms.column))),
+            direction=np.ones((n, n_columns), np.int8),
+            top_key=np.empty(n),
+            size=np.zeros(n, np.int32),
+            list_row=np.empty((n, 4), np.int32),
+            list_key=np.empty((n, 4)),
+            list_count=np.zeros((n, 4), np.int32),
+            old_row=np.empty((n, 4), np.int32),
+            old_key=np.empty((n, 4)),
+            old_size=np.full(n, -1, np.int32),
+            is_affected=np.zeros(n, np.bool_),
+            is_whole=np.zeros(n, np.bool_),
+        )
+        self._points = PaperPoints(
+            list=np.empty(n, np.int32),
+            list_values=np.empty((n, len(self._terms.column))),
+            values=np.empty((n, dimensions + n_columns)),
+            born=np.full(n, ABSENT, np.int64),
+            cell=np.zeros(n, np.int32),
+            place=np.zeros(n, np.int32),
+        )
+        self._state: Longs = np.zeros(named.STATE_SIZE, np.int64)
+        self._stamp: Ints = np.zeros(n_cells, np.int32)
+        self._counter: Ints = np.zeros(1, np.int32)
+        self._kept_scratch: PaperScratch | None = None
+        self._expected = capacity
+        #: the kernel, and what it was compiled to once that is known
+        self._take_steps = monitor_steps
+
+    @property
+    def searches(self) -> int:
+        """How often a query was computed from scratch."""
+        return int(self._state[named.N_SEARCHES])
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add queries and compute them. Cost: a search for each."""
+        if len(slots):
+            self._bind(slots, values)
+            self._compute(slots.astype(np.int32), is_new=True)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove queries, also from all influence lists. Cost: all cells, for each."""
+        self._queries.k[slots] = 0
+        self._queries.size[slots] = 0
+        for slot in slots.tolist():
+            bit = np.uint64(1 << (slot % 64))
+            words = self._grid.influence[:, slot // 64]
+            self._grid.n_influence[(words & bit) > 0] -= 1
+            words &= ~bit
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """What a query was registered with. Cost: constant."""
+        queries = self._queries
+        shown: dict[str, object] = {}
+        if queries.lo.shape[1]:
+            shown |= {"lo": queries.lo[slot].tolist(), "hi": queries.hi[slot].tolist()}
+        return shown | {"theta": queries.theta[:, slot].tolist(), "k": int(queries.k[slot])}
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Let rows come and go; compute queries from scratch where need be; report.
+
+        Cost: for each row the queries that its cell influences, and the searches.
+        """
+        if len(delta.row) == 0:
+            return ChangeSet.empty()
+        self._make_room_for_rows(int(delta.row.max()) + 1)
+        if self._widen_workspace(delta.after):
+            # Cells at the border have grown, and may influence more queries than they know.
+            self._compute(self._live(), is_new=True)
+        entries = _entries(delta)
+        scratch = self._scratch()
+        buffer = ChangeBuffer(self._expected)
+        self._state[named.N_TOUCHED : named.N_SEARCHES] = 0
+        status = -1
+        with np.errstate(all="ignore"):
+            while status != named.DONE:
+                status = self._take_steps(
+                    self._state, self._scorer, self._queries, self._grid, self._points, entries,
+                    scratch, self.is_skyband, buffer.columns,
+                )  # fmt: skip
+                if status == named.OUT_FULL:
+                    buffer.grow()
+                elif status == named.SEARCH:
+                    affected = scratch.affected[: self._state[named.N_AFFECTED]].copy()
+                    self._compute(affected, is_new=False)
+                elif status == named.POINTS_FULL:
+                    room = 2 * len(self._points.list) + 64
+                    self._points = self._points._replace(
+                        list=grown(self._points.list, room),
+                        list_values=grown(self._points.list_values, room),
+                    )
+                elif status == named.LISTS_FULL:
+                    self._widen_lists(2 * self._queries.list_row.shape[1])
+        if self._take_steps is monitor_steps:
+            self._take_steps = compiled(monitor_steps)
+        count = int(self._state[named.N_OUT])
+        self._expected = max(self._expected, count)
+        return buffer.changes(count)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """The answers, by rank. Cost: their length."""
+        queries = self._queries
+        sizes = np.minimum(queries.size[slots], queries.k[slots])
+        owner = np.repeat(np.arange(len(slots)), sizes)
+        rank = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        asked = slots[owner]
+        return ChangeSet(
+            step=np.zeros(len(owner), np.int32),
+            subscription=asked.astype(np.int32),
+            op=np.full(len(owner), ENTER, np.int8),
+            row=queries.list_row[asked, rank],
+            other=np.full(len(owner), -1, np.int32),
+            score=self._scorer.key_sign * queries.list_key[asked, rank] + 0.0,
+            rank=(rank + 1).astype(np.int32),
+        )
+
+    def list_sizes(self, slots: Ints) -> Ints:
+        """How many rows are kept for each query. Cost: linear."""
+        return self._queries.size[slots]
+
+    def arrays(self) -> Arrays:
+        """Queries and rows, with their slots. Cost: linear."""
+        slots = self._live()
+        rows = np.flatnonzero(self._points.born != ABSENT)
+        queries = self._queries
+        return {
+            "slots": slots,
+            "lo": queries.lo[slots],
+            "hi": queries.hi[slots],
+            "theta": queries.theta[:, slots].T.copy(),
+            "k": queries.k[slots],
+            "rows": rows.astype(np.int32),
+            "born": self._points.born[rows],
+            "values": self._points.values[rows],
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Become what `arrays` was taken from: rows come in order, then queries. Cost: as to register all."""
+        order = np.argsort(arrays["born"])
+        rows, born = arrays["rows"][order], arrays["born"][order]
+        absent = np.full(len(rows), ABSENT, np.int64)
+        values = arrays["values"][order]
+        ints, no_values = np.zeros(len(rows), np.int32), np.full(values.shape, np.nan)
+        untouched = np.zeros(len(rows), np.bool_)
+        self.apply(RowDelta(np.zeros(1, np.int64), ints, rows, absent, born, no_values, values, untouched))
+        self.register(arrays["slots"], arrays)
+
+    def check_invariants(self) -> None:
+        """Assert that point lists and rows agree, that influence lists are counted and, for weighted sums,
+        that every cell that may hold a row of interest to a query influences it."""
+        grid, points = self._grid, self._points
+        there = np.flatnonzero(points.born != ABSENT)
+        assert grid.n_points.sum() == len(there)
+        listed = grid.start[points.cell[there]] + points.place[there]
+        assert np.array_equal(points.list[listed], there)
+        added = points.values[there][:, self._scorer.first_column + self._scorer.term_column]
+        assert np.array_equal(points.list_values[listed], added, equal_nan=True)
+        bits = np.unpackbits(grid.influence.view(np.uint8), axis=1).sum(axis=1)
+        assert np.array_equal(bits, grid.n_influence)
+        assert (self._queries.old_size == -1).all()
+        assert not self._queries.is_affected.any()
+        for slot in self._live() if len(self._terms.column) else ():
+            most = np.zeros(len(grid.n_points))
+            for weight, column in zip(self._queries.weight[slot], self._scorer.term_column, strict=True):
+                ends = grid.cell_high[column] if weight > 0 else grid.cell_low[column]
+                with np.errstate(all="ignore"):
+                    most += weight * ends[grid.place[:, column]] if weight else 0.0
+            is_known = grid.influence[:, slot // 64] >> np.uint64(slot % 64) & np.uint64(1)
+            assert is_known[~(most < self._queries.top_key[slot])].all()
+
+    def explain(self) -> str:
+        """One line: which algorithm this is and how it works."""
+        return f"{self.name}: a grid of {self._grid.side} cells along each of {len(self._grid.low)} axes"
+
+    def _live(self) -> Ints:
+        return np.flatnonzero(self._queries.k > 0).astype(np.int32)
+
+    def _compute(self, slots: Ints, *, is_new: bool) -> None:
+        """Compute queries from scratch: new ones, or those with fewer than k rows above their `top_key`."""
+        longest = min(self._largest_k, len(self._points.born)) + 2
+        self._widen_lists(longest)
+        with np.errstate(all="ignore"):
+            compute_slots(
+                self._state, self._scorer, self._queries, self._grid, self._points, self._scratch(), slots,
+                self.is_skyband, is_new,
+            )  # fmt: skip
+
+    def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        top = int(slots.max()) + 1
+        have = len(self._queries.k)
+        if top > have:
+            larger = self._queries._asdict()
+            for name, column in larger.items():
+                larger[name] = widened(column, top) if name == "theta" else grown(column, top)
+            larger["old_size"][have:] = -1
+            self._queries = PaperQueries(**larger)
+        words = -(-len(self._queries.k) // 64)
+        have = self._grid.influence.shape[1]
+        if words > have:
+            influence = np.zeros((len(self._grid.n_points), max(words, 2 * have)), np.uint64)
+            influence[:, :have] = self._grid.influence
+            self._grid = self._grid._replace(influence=influence)
+        queries = self._queries
+        if queries.lo.shape[1]:
+            queries.lo[slots] = values["lo"]
+            queries.hi[slots] = values["hi"]
+        if queries.theta.shape[0]:
+            queries.theta[:, slots] = values["theta"].T
+        queries.weight[slots] = self._scorer.key_sign * self._terms.weights(queries.theta[:, slots]).T
+        queries.k[slots] = values["k"]
+        queries.size[slots] = 0
+        self._largest_k = max(self._largest_k, int(values["k"].max()))
+        self._find_directions(slots)
+
+    def _find_directions(self, slots: Ints) -> None:
+        """Which way each key rises: where it differs between two corners of the workspace."""
+        n_columns = len(self._grid.low)
+        if len(self._terms.column):
+            weight = self._queries.weight[slots]
+            for i, column in enumerate(self._scorer.term_column.tolist()):
+                self._queries.direction[slots, column] = np.where(weight[:, i] < 0, -1, 1)
+            return
+        if n_columns == 0:
+            return
+        ends = np.stack([self._grid.cell_low[:, 0], self._grid.cell_high[:, -1]])
+        corners = np.array(list(product((0, 1), repeat=n_columns)))
+        columns = np.ascontiguousarray(np.take_along_axis(ends, corners, axis=0).T)
+        columns = np.nan_to_num(columns, posinf=1e300, neginf=-1e300)
+        stack = np.empty((self._scorer.program.depth, BLOCK))
+        key = np.empty(BLOCK)
+        for slot in slots.tolist():
+            with np.errstate(all="ignore"):
+                score_tile(
+                    self._scorer.program,
+                    columns,
+                    0,
+                    0,
+                    len(corners),
+                    self._queries.theta,
+                    slot,
+                    1,
+                    stack,
+                    key,
+                )
+            for c in range(n_columns):
+                bit = 1 << (n_columns - 1 - c)
+                low = np.flatnonzero((np.arange(len(corners)) & bit) == 0)
+                falls = self._scorer.key_sign * (key[low + bit] - key[low]) < 0
+                self._queries.direction[slot, c] = -1 if falls.any() else 1
+
+    def _widen_workspace(self, values: Floats) -> bool:
+        """Let the cells at the border reach as far as the rows do; whether any grew."""
+        scored = values[:, self._scorer.first_column :]
+        scored = scored[~np.isnan(scored).all(axis=1)]
+        if len(scored) == 0 or len(self._grid.low) == 0:
+            return False
+        low, high = np.fmin.reduce(scored, axis=0), np.fmax.reduce(scored, axis=0)
+        grid = self._grid
+        grows = (low < grid.cell_low[:, 0]).any() or (high > grid.cell_high[:, -1]).any()
+        np.fmin(grid.cell_low[:, 0], low, out=grid.cell_low[:, 0])
+        np.fmax(grid.cell_high[:, -1], high, out=grid.cell_high[:, -1])
+        return bool(grows)
+
+    def _make_room_for_rows(self, top: int) -> None:
+        points = self._points
+        if top > len(points.born):
+            self._points = PaperPoints(
+                points.list,
+                points.list_values,
+                grown(points.values, top),
+                grown(points.born, top, ABSENT),
+                grown(points.cell, top),
+                grown(points.place, top),
+            )
+
+    def _widen_lists(self, width: int) -> None:
+        queries = self._queries
+        if width > queries.list_row.shape[1]:
+            self._queries = queries._replace(
+                list_row=widened(queries.list_row, width),
+                list_key=widened(queries.list_key, width),
+                list_count=widened(queries.list_count, width),
+                old_row=widened(queries.old_row, width),
+                old_key=widened(queries.old_key, width),
+            )
+
+    def _scratch(self) -> PaperScratch:
+        n_cells, n_rows = len(self._stamp), len(self._points.born)
+        kept = self._kept_scratch
+        if (
+            kept is not None
+            and len(kept.mark) == n_rows
+            and len(kept.touched) == len(self._queries.k)
+            and len(kept.best_key) >= min(self._largest_k, n_rows) + 2
+        ):
+            return kept
+        longest = min(self._largest_k, n_rows) + 2
+        depth, n_columns = self._scorer.program.depth, len(self._grid.low)
+        self._kept_scratch = PaperScratch(
+            touched=np.empty(len(self._queries.k), np.int32),
+            affected=np.empty(len(self._queries.k), np.int32),
+            heap_key=np.empty(n_cells + 1),
+            heap_cell=np.empty(n_cells + 1, np.int32),
+            stamp=self._stamp,
+            searches=self._counter,
+            share=np.empty((len(self._terms.column), self._grid.side)),
+            best_key=np.empty(longest),
+            best_tie=np.empty(longest, np.int64),
+            best_row=np.empty(longest, np.int32),
+            stack_low=np.empty((depth, BLOCK)),
+            stack_high=np.empty((depth, BLOCK)),
+            low=np.empty((n_columns, 1)),
+            high=np.empty((n_columns, 1)),
+            score=np.empty(BLOCK),
+            mark=np.full(n_rows, -1, np.int32),
+            is_touched=np.zeros(n_rows, np.bool_),
+        )
+        return self._kept_scratch
+
+
+class SkybandMonitoring(TopKMonitoring):
+    """SMA: for windows, in which rows go in the order they came, and the newer row wins a tie."""
+
+    name = "SMA"
+    is_skyband = True
+
+
+def _bit_places() -> Longs:
+    """Which bit of 64 stands alone, by the first six bits of its product with de Bruijn's number."""
+    places = np.empty(64, np.int64)
+    for bit in range(64):
+        places[((DE_BRUIJN << bit) % 2**64) >> 58] = bit
+    return places
+
+
+def _entries(delta: RowDelta) -> PaperEntries:
+    """The delta as kernels take it; rows of a step in the order in which they came."""
+    born = delta.born_after
+    order: Longs | slice = slice(None)
+    if len(delta.seq) > 1 or (np.diff(born[born >= 0]) < 0).any():
+        order = np.lexsort((born, delta.step))
+    return PaperEntries(
+        step_bounds(delta),
+        writable(delta.row[order], np.int32),
+        writable(delta.born_before[order], np.int64),
+        writable(born[order], np.int64),
+        writable(delta.touched[order], np.bool_),
+        writable(delta.after[order], np.float64),
+    )

@@ -1,0 +1,10 @@
+"""Range thresholds by distributed tracking over endpoint trees, and the trees they were measured against.
+
+Miao Qiao, Junhao Gan, Yufei Tao: "Range Thresholding on Streams", SIGMOD 2016. The engine's own index is
+`tocsin.indexes.thresholds`.
+"""
+
+from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
+from tocsin.papers.thresholding.tracking import EndpointTrees
+
+__all__ = ["EndpointTrees", "IntervalTree", "RTree", "SegmentIntervalTree"]

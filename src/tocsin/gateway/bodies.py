@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,7 +37,7 @@ def read_rows(form: str, body: bytes) -> list[Any] | pa.Table:
 def read_json(body: bytes, *, where: str = "the body") -> Any:
     """JSON without NaN, infinities, lone surrogates, or nesting beyond reason. Raises RowError."""
     try:
-        value = json.loads(body, parse_constant=_no_constant)
+        value = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
         if b"\\u" in body:
             # Half of a surrogate pair can be written in JSON, and nowhere else.
             json.dumps(value, ensure_ascii=False).encode()
@@ -80,6 +81,14 @@ def _each(row: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
 
 def _range(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _finite(text: str) -> float:
+    """A number of JSON; one that no double is near, such as 1e400, is not read as an infinity."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
 
 
 def _no_constant(name: str) -> Any:

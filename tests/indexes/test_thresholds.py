@@ -32,11 +32,9 @@ from tocsin.indexes.thresholds import (
     AdaptiveThresholds,
     LazyThresholds,
     ThresholdScan,
-    rivals_kernels,
     scan_kernels,
-    tracking_kernels,
-    tracking_nests_kernels,
 )
+from tocsin.papers.thresholding import baselines_kernels, tracking_kernels, tracking_nests_kernels
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
 
@@ -141,7 +139,9 @@ def test_nothing_registered_and_nothing_to_count(make: Make) -> None:
     assert "thresholds:" in index.explain()
 
 
-@pytest.mark.parametrize("kernels", [tracking_kernels, tracking_nests_kernels, rivals_kernels, scan_kernels])
+@pytest.mark.parametrize(
+    "kernels", [tracking_kernels, tracking_nests_kernels, baselines_kernels, scan_kernels]
+)
 def test_each_kernel_has_one_signature(kernels: object) -> None:
     for kernel in vars(kernels).values():
         assert len(getattr(kernel, "signatures", [])) <= 1, kernel

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ class Desk:
         self.number = 0
         self.list: list[str] = []
         self.counted: list[str] = []
+        self.is_busy = False
 
     def now(self) -> float:
         return self.time
@@ -37,7 +39,10 @@ class Desk:
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         self.timers.append((self.time + seconds, call))
 
-    def answer(self, full: str, call: Callable[[int, str], None]) -> None:
+    def answer(self, full: str, call: Callable[[int, str], None], failed: Callable[[], None]) -> None:
+        if self.is_busy:
+            failed()
+            return
         call(self.number, json.dumps([entering(key, rank) for rank, key in enumerate(self.list, 1)]))
 
     def count(self, what: str) -> None:
@@ -124,6 +129,25 @@ def test_whatever_is_squashed_the_client_holds_the_list_in_the_end(
         numbers.append(int(message["cursor"].partition(".")[2]))
     assert answer.keys == desk.list
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("throttle", [0.0, 1.0])
+def test_a_feed_whose_answer_cannot_be_read_asks_again(throttle: float) -> None:
+    desk, connection, feed = begun(Pace("squash", throttle))
+    connection.is_full = desk.is_busy = True
+    for wanted in (["A"], ["B"], ["C"]):
+        feed.tell(desk.change(wanted))
+    connection.is_full = False
+    feed.flush()
+    for _ in range(3):
+        desk.pass_time(2.0)
+    assert len(connection.sent) == 1
+    desk.is_busy = False
+    desk.pass_time(2.0)
+    answer = Answer()
+    for message in connection.sent:
+        answer.apply(message["changes"])
+    assert answer.keys == ["C"]
 
 
 @given(steps=STEPS)

@@ -138,14 +138,18 @@ class Desk:
         for feed in self._feeds.pop(full, ()):
             feed.end(reason)
 
-    def answer(self, full: str, call: Callable[[int, str], None]) -> None:
+    def answer(self, full: str, call: Callable[[int, str], None], failed: Callable[[], None]) -> None:
         def done(result: Any, failure: BaseException | None) -> None:
             if failure is None:
                 call(*result)
             else:
                 logger.warning("an answer could not be read: %s", type(failure).__name__)
+                failed()
 
-        self._submit(_Job(lambda hub: (hub.number, hub.answer(full)), done))
+        try:
+            self._submit(_Job(lambda hub: (hub.number, hub.answer(full)), done))
+        except Unavailable:
+            failed()
 
     async def close(self) -> None:
         """Finish what waits, write a snapshot, let go of the folder."""

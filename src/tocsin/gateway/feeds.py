@@ -13,6 +13,8 @@ from tocsin.gateway.sinks import Sink
 
 #: Batches that wait for a full connection before a feed that may not squash gives up.
 WAITING = 256
+#: Seconds until a feed whose answer could not be read asks again.
+ASK_AGAIN = 1.0
 
 #: The close code of a consumer that was too slow: come back with the cursor.
 TOO_SLOW = 4008
@@ -39,7 +41,7 @@ class Clerk(Protocol):
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call after some seconds."""
 
-    def answer(self, full: str, call: Callable[[int, str], None]) -> None:
+    def answer(self, full: str, call: Callable[[int, str], None], failed: Callable[[], None]) -> None:
         """Call with a record's number and the answer after it, once feeds were told all up to that record."""
 
     def count(self, what: str) -> None:
@@ -130,7 +132,7 @@ class Feed:
             return
         if self._pending is not None:
             self._is_asking = True
-            self._clerk.answer(self.full, self._squashed)
+            self._clerk.answer(self.full, self._squashed, self._ask_later)
             return
         waiting, self._waiting = self._waiting, []
         for told in waiting:
@@ -166,6 +168,13 @@ class Feed:
         changes = json.dumps(pending.net(json.loads(answer)), separators=(",", ":"))
         missed = f',"missed":{pending.missed}' if pending.missed else ""
         self._tell(Told(number, changes), missed)
+
+    def _ask_later(self) -> None:
+        """The answer could not be read, because too much waits: what is pending stays so."""
+        self._is_asking = False
+        if self.is_open:
+            self._not_before = self._clerk.now() + ASK_AGAIN
+            self._wake_later()
 
     def _give_up(self) -> None:
         """Too slow: the client is told where it stands, and comes back with that cursor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -125,7 +126,7 @@ def longest(made: Plan, params: Mapping[str, Any]) -> float:
         return made.limit if isinstance(made.limit, int) else 0
     given = params.get(made.limit.name)
     values = given.to_pylist() if isinstance(given, pa.ChunkedArray) else [given]
-    return max((each for each in values if isinstance(each, int | float)), default=0)
+    return max((float(each) for each in values if isinstance(each, int | float | Decimal)), default=0)
 
 
 def sources_of(sql: str) -> list[str]:

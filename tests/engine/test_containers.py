@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -383,3 +383,34 @@ def test_what_does_not_fit_is_refused_whoever_stands_beside_it(kind: str, value:
         with pytest.raises(RowError, match="row"):
             engine.publish("t", [{"key": place, "value": each} for place, each in enumerate(rows)])
         assert engine.counts("t")["rows"] == 0
+
+
+@pytest.mark.parametrize("hours", [-12, 12])
+def test_times_that_leave_the_years_in_utc_are_refused_alone_too(hours: int) -> None:
+    year = (9999, 12, 31, 23) if hours < 0 else (1, 1, 1, 1)
+    value = datetime(*year, tzinfo=timezone(timedelta(hours=hours)))
+    for rows in ([{"k": 1, "at": value}], {"k": [1], "at": [value]}, [{"k": 1, "at": value}] * 100):
+        engine = Engine()
+        engine.create_table("t", key="k", columns={"k": "int", "at": "timestamp"})
+        with pytest.raises(RowError, match="row 0"):
+            engine.publish("t", rows)
+
+
+def test_numpy_times_in_steps_count_the_steps() -> None:
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "int", "at": "timestamp"})
+    sid = engine.subscribe("SELECT at FROM t WHERE k = 1")
+    engine.publish("t", {"k": [1], "at": np.array([4], "datetime64[25s]")})
+    assert engine.result(sid).to_pylist() == [{"at": datetime(1970, 1, 1, 0, 1, 40, tzinfo=UTC)}]
+
+
+@pytest.mark.parametrize("weights", [5, [5], "x", [["a"]], {"a": 10**400}, {"a": True}, {"a": "x"}])
+def test_weights_that_are_none_are_refused(weights: Any) -> None:
+    for columns in (None, {"a": "double"}):
+        engine = Engine()
+        engine.create_stream("s", columns=columns)
+        engine.subscribe("SELECT a FROM s WHERE a > 0")
+        for rows in ([{"a": 1.0, "_weights": weights}], {"a": [1.0], "_weights": [weights]}):
+            with pytest.raises(RowError, match=r"row 0|weight"):
+                engine.publish("s", rows)
+        assert engine.publish("s", [{"a": 1.0, "_weights": {"a": np.int64(2)}}]).num_rows == 1

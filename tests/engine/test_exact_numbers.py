@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -196,3 +197,45 @@ def test_parameters_of_any_width_and_unit() -> None:
     assert engine.result(engine.subscribe("SELECT k FROM t WHERE x < :v", v=10**30)).num_rows == 1
     with pytest.raises(SQLError, match="digits"):
         engine.subscribe("SELECT k FROM t WHERE d > 0.35000000000000000001")
+
+
+@pytest.mark.parametrize("text", ["9007199254740993.0", "9007199254740993e0", "9007199254740993"])
+def test_literals_with_a_point_or_an_exponent_are_exact(text: str) -> None:
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "int", "v": "bigint"})
+    engine.create_stream("s", columns={"v": "bigint"})
+    engine.publish("t", [{"k": 1, "v": 2**53}, {"k": 2, "v": 2**53 + 1}])
+    assert engine.result(engine.subscribe(f"SELECT k FROM t WHERE v = {text}")).to_pylist() == [{"k": 2}]
+    assert engine.result(engine.subscribe(f"SELECT k FROM t WHERE v < {text}")).to_pylist() == [{"k": 1}]
+    engine.subscribe(f"SELECT SUM(v) FROM s HAVING SUM(v) >= {text}")
+    assert engine.publish("s", [{"v": 2**53}]).num_rows == 0
+    assert engine.publish("s", [{"v": 1}]).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT v FROM t WHERE v >= 9007199254740992.5",
+        "SELECT v FROM t WHERE v >= 1.00000000000000000001",
+        "SELECT SUM(v) FROM s HAVING SUM(v) >= 9007199254740993.5",
+        "SELECT SUM(d) FROM s HAVING SUM(d) >= 9007199254740993.001",
+        "SELECT * FROM sparse WHERE a = 9007199254740992.5",
+    ],
+)
+def test_literals_that_no_double_holds_are_refused(statement: str) -> None:
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "int", "v": "bigint"})
+    engine.create_stream("s", columns={"v": "bigint", "d": "decimal(24,3)"})
+    engine.create_stream("sparse")
+    with pytest.raises(SQLError, match="15 digits"):
+        engine.subscribe(statement)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, np.int64(2**53 + 1), np.uint64(2**53 + 1), Decimal(2**53 + 1)])
+def test_sparse_values_of_any_type_are_exact_or_refused(value: Any) -> None:
+    engine = Engine()
+    engine.create_stream("s")
+    engine.subscribe("SELECT * FROM s WHERE a = 9007199254740992")
+    for rows in ([{"a": value}], [{"a": [value]}], {"a": [value]}, {"a": [value] * 100}):
+        with pytest.raises(RowError, match="is no double"):
+            engine.publish("s", rows)

@@ -31,7 +31,7 @@ def cast(array: pa.Array, kind: ColumnType) -> pa.Array:
     array = without_nan(array)
     if have.equals(kind.arrow):
         if kind.is_timestamp:
-            _refuse_years(array)
+            refuse_years(array)
         return array
     if array.null_count == len(array):
         return pa.nulls(len(array), kind.arrow)
@@ -125,11 +125,11 @@ def _times(array: pa.Array) -> pa.Array:
     else:
         raise Unfit
     found = whole.cast(_TIME)
-    _refuse_years(found)
+    refuse_years(found)
     return found
 
 
-def _refuse_years(times: pa.Array) -> None:
+def refuse_years(times: pa.Array) -> None:
     """Raise Unfit for a time that Python does not have."""
     ends = pc.min_max(times.cast(pa.int64()))
     least, most = ends["min"].as_py(), ends["max"].as_py()
@@ -144,7 +144,7 @@ def _parsed_times(array: pa.Array) -> pa.Array:
         return _each(array, kind)
     has_zone = pc.match_substring_regex(array, _ZONE)
     found = pc.if_else(has_zone, array, pc.binary_join_element_wise(array, "Z", "")).cast(_TIME)
-    _refuse_years(found)
+    refuse_years(found)
     return found
 
 
@@ -152,7 +152,7 @@ def _dates(array: pa.Array, kind: ColumnType) -> pa.Array:
     have = array.type
     if pa.types.is_date(have):
         days = array.cast(pa.date32())
-        _refuse_years(days.cast(pa.timestamp("us")))
+        refuse_years(days.cast(pa.timestamp("us")))
         return days
     if pa.types.is_timestamp(have):
         whole = _times(array).cast(pa.int64()).fill_null(0).to_numpy()

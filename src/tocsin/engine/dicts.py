@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.casting import without_nan
+from tocsin.engine.casting import refuse_years, without_nan
+from tocsin.engine.values import Unfit
 from tocsin.types import ColumnType
 
 #: What Arrow reads as the declared type just as a cast would: it takes more, such as booleans for numbers.
@@ -46,7 +47,10 @@ def table_of_dicts(rows: Sequence[Any], columns: Mapping[str, ColumnType]) -> pa
                 return None
     try:
         structs = pa.array(rows, layout.row)
-    except (pa.ArrowException, OverflowError, UnicodeError):
+        for name, kind in columns.items():
+            if kind.is_timestamp:
+                refuse_years(structs.field(name))
+    except (pa.ArrowException, Unfit, OverflowError, UnicodeError):
         return None
     table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
     for place, kind in enumerate(table.schema.types):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.decimals import printed
-from tocsin.engine.casting import FAILURES, cast, plain, without_nan
+from tocsin.engine.casting import FAILURES, cast, plain, refuse_years, without_nan
 from tocsin.engine.dicts import table_of_dicts
 from tocsin.engine.values import Moment, Unfit, convert, is_nothing, plain_value
 from tocsin.errors import RowError
@@ -148,8 +148,11 @@ def _cast_values(values: list[Any], kind: ColumnType, column: str, source: str) 
     """Values of Python's as the declared type."""
     if _READ_WHOLE.get(kind.name.partition("(")[0], frozenset()).issuperset(map(type, values)):
         try:
-            return without_nan(pa.array(values, kind.arrow))
-        except (pa.ArrowException, OverflowError, UnicodeError):
+            whole = without_nan(pa.array(values, kind.arrow))
+            if kind.is_timestamp:
+                refuse_years(whole)
+            return whole
+        except (pa.ArrowException, Unfit, OverflowError, UnicodeError):
             pass
     found = []
     for row, value in enumerate(values):
@@ -242,7 +245,9 @@ def _given(values: Any, name: str, source: str) -> Given:
     is_series = _is_pandas(values, "Series") or _is_pandas(values, "Index")
     if not isinstance(values, np.ndarray) and not is_series and not hasattr(values, "__arrow_c_stream__"):
         return list(values)
-    if getattr(values, "dtype", None) != np.dtype(object):
+    # Arrow takes datetime64[25s] for seconds.
+    is_stepped = isinstance(values, np.ndarray) and _is_stepped(values.dtype)
+    if getattr(values, "dtype", None) != np.dtype(object) and not is_stepped:
         try:
             return plain(
                 pa.array(values) if isinstance(values, np.ndarray) or is_series else pa.chunked_array(values)
@@ -250,6 +255,11 @@ def _given(values: Any, name: str, source: str) -> Given:
         except FAILURES:
             pass
     return list(values) if not isinstance(values, np.ndarray) else [*values]
+
+
+def _is_stepped(kind: np.dtype[Any]) -> bool:
+    """Whether this is a type of times that count something like half minutes."""
+    return kind.kind == "M" and np.datetime_data(kind)[1] != 1
 
 
 def _inferred(values: Given, name: str, source: str) -> pa.Array:

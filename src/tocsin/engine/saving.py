@@ -54,7 +54,12 @@ def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays
 
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """What `write` wrote. Raises StateError if it is something else, or damaged."""
-    name = os.fspath(path)
+    try:
+        name = os.fspath(path)
+        if "\0" in str(name):
+            raise TypeError("it holds a NUL")
+    except TypeError as failure:
+        raise StateError(f"{path!r} is no path to load from: {failure}") from None
     try:
         with pa.memory_map(name) as source:
             return load(source, name=name)

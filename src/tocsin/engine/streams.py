@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -277,10 +279,23 @@ def check_weights(weights: Sequence[Any] | None, source: str) -> None:
     for position, given in enumerate(weights or ()):
         if given is None:
             continue
-        pairs = given.items() if isinstance(given, Mapping) else given
-        for name, weight in pairs:
-            is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-            if weight is not None and (not is_number or not np.isfinite(weight)):
+        is_map = isinstance(given, list) and all(isinstance(each, tuple) and len(each) == 2 for each in given)
+        if not isinstance(given, Mapping) and not is_map:
+            raise RowError(
+                f"{source!r}, row {position}: {WEIGHTS} is a dict of attribute to weight, not {given!r:.80}"
+            )
+        for name, weight in given.items() if isinstance(given, Mapping) else given:
+            if weight is not None and not _is_finite(weight):
                 raise RowError(
                     f"{source!r}, row {position}: weight {weight!r} of {name!r} is not a finite number"
                 )
+
+
+def _is_finite(weight: Any) -> bool:
+    """Whether a weight is a finite number, of Python's or NumPy's."""
+    if isinstance(weight, (bool, np.bool_)) or not isinstance(weight, (int, float, Decimal, np.number)):
+        return False
+    try:
+        return math.isfinite(weight)
+    except (OverflowError, ValueError, TypeError):
+        return False

@@ -13,6 +13,7 @@ from tocsin.language.plans import Bound, Dimension, Operand
 from tocsin.language.scopes import Scope
 from tocsin.language.spans import Span
 from tocsin.language.statement import Condition, Text, Time, Truth, Value
+from tocsin.ordinals import EXACT
 from tocsin.times import days, microseconds
 from tocsin.types import ColumnType
 
@@ -39,9 +40,9 @@ def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> O
     kind = kind if kind in ("any", "string", "boolean", "timestamp", "date") else "number"
     match value, kind:
         case Constant(number), "any" | "number" | "timestamp" | "date":
-            if column is not None and column.is_decimal and isinstance(number, float):
-                _refuse_rounded(scope, value, number)
-            return number
+            # A double stands for its neighbours too; attributes of sparse rows are doubles.
+            is_double = abs(number) < EXACT if column is None else column.name in ("double", "float")
+            return number if is_double else exact(scope, value)
         case Text(text), "any" | "string":
             return text
         case Truth(truth), "any" | "boolean":
@@ -75,15 +76,21 @@ def _date(scope: Scope, text: str, span: Span) -> int:
         scope.refuse(span, "this is not a date", "Dates are written '2013-10-08'.")
 
 
-def _refuse_rounded(scope: Scope, value: Constant, number: float) -> None:
-    """A literal is read as a double, which must print as what is written."""
+def exact(scope: Scope, value: Constant) -> int | float:
+    """A literal as the number that is written; refused if it is neither whole nor what a double prints as."""
+    number = value.value
+    if isinstance(number, int):
+        return number
     try:
-        written = Decimal(scope.sql[value.span.start : value.span.end].replace(" ", ""))
+        written = abs(Decimal(scope.sql[value.span.start : value.span.end].replace(" ", "")))
     except DecimalException:
-        return
-    if abs(written) != abs(printed(number)):
+        return number
+    if EXACT <= written < 2**64 and written == int(written):
+        return int(written) if number > 0 else -int(written)
+    if written != abs(printed(number)):
         hint = "Give it as a :parameter, a Decimal, which keeps all of them."
         scope.refuse(value.span, "a number in a statement has no more than about 15 digits", hint)
+    return number
 
 
 def bounds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.language.boxes import split
+from tocsin.language.boxes import exact, split
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.plans import (
     LARGEST_LIMIT,
@@ -26,7 +26,7 @@ from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
 from tocsin.language.statement import AggregateCall, Distance, JoinClause, Order, Statement, Value
 from tocsin.language.syntax import too_deep
-from tocsin.language.taus import scale_of, scaled_literal
+from tocsin.language.taus import DOUBLE_SCALE, scale_of, scaled_literal
 
 _THRESHOLD = (
     "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or COUNT(*), "
@@ -190,7 +190,7 @@ def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
     if scaled_literal(tau.value, scale) is None:
         hint = f"Sums of this column are kept in 64-bit integers, in units of 1/{scale}."
         scope.refuse(tau.span, "this threshold is out of reach", hint)
-    return tau.value
+    return tau.value if scale == DOUBLE_SCALE else exact(scope, tau)
 
 
 def _join(scope: Scope, statement: Statement, join: JoinClause) -> Join:

@@ -169,7 +169,9 @@ class _Builder:
         if isinstance(value, date | np.datetime64):
             return _time(row, name, value)
         number = _number(row, name, value)
-        if abs(number) >= EXACT and isinstance(value, int | np.integer | Decimal) and number != value:
+        # NumPy would compare its whole numbers with a double as doubles.
+        exact = int(value) if isinstance(value, np.integer) else value
+        if abs(number) >= EXACT and isinstance(exact, int | Decimal) and number != exact:
             self._inexact.setdefault(name, f"row {row}: {value}")
         return number
 
@@ -247,15 +249,16 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
 
 
 def _inexact(column: _Column) -> str | None:
-    """The first whole number of a column that is no double, and its row."""
+    """The first whole number or large decimal of a column that is no double, and its row."""
     kind = column.kind
-    if not (pa.types.is_int64(kind) or pa.types.is_uint64(kind)) or not len(column.values):
+    is_exact = pa.types.is_int64(kind) or pa.types.is_uint64(kind) or pa.types.is_decimal(kind)
+    if not is_exact or not len(column.values):
         return None
     ends = pc.min_max(column.values)
     if all(end is None or abs(end) <= EXACT for end in (ends["min"].as_py(), ends["max"].as_py())):
         return None
     for row, value in enumerate(column.values.to_pylist()):
-        if value is not None and int(float(value)) != value:
+        if value is not None and abs(value) >= EXACT and float(value) != value:
             return f"row {row}: {value}"
     return None
 

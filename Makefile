@@ -18,7 +18,8 @@ demo: .venv/with-demo ## a year of flights through thousands of standing queries
 # Without the compiler, nothing is shared between tests: whoever is done takes some of what the other has left.
 test: .venv/with-dev ## all tests; those of the kernels once more without the compiler
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 --dist worksteal tests/indexes
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest --numprocesses 2 --dist worksteal tests/arrays tests/indexes tests/kernels tests/planning \
+		tests/papers --ignore=tests/papers/network
 
 soak: .venv/with-dev ## a job on Spark through twenty kills
 	$(BIN)/pytest -m soak tests/pipeline

@@ -26,12 +26,13 @@ from benchmarks.choice_parts.scanning import NumpyScan as TableScan
 from benchmarks.choice_parts.tasks import task_of
 from benchmarks.instrument.arguments import numbered
 from benchmarks.instrument.memory import footprint
-from tocsin.indexes.contract import ChangeSet, Ints
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.strings import StringInterner
+from tocsin.arrays.types import Ints
 from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, IdOrder, MatchScan
 from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.indexes.matching.reports import changes_of
-from tocsin.indexes.shared.names import Names
-from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex
+from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex, TreeOptions
 from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points
 
 RESULTS = Path(__file__).parent / "results" / "matching.jsonl"
@@ -115,8 +116,8 @@ class Rival:
 RIVALS: dict[str, Rival] = {
     OWN: Rival(AccessIndex, BATCH),
     STAR: Rival(BEStarTree, 256),
-    LOOSE: Rival(partial(BEStarTree, is_capped=False), 256),
-    PAPER: Rival(partial(BEStarTree, leaf=5, first="popular", is_capped=False), 256),
+    LOOSE: Rival(partial(BEStarTree, options=TreeOptions(is_capped=False)), 256),
+    PAPER: Rival(partial(BEStarTree, options=TreeOptions(leaf=5, first="popular", is_capped=False)), 256),
     "BE-Tree": Rival(BETree, 256),
     COUNTING: Rival(CountingIndex, 128),
     K_INDEX: Rival(KIndex, 16),
@@ -241,9 +242,9 @@ def _measure(workload: Workload, repeats: int, rivals: Sequence[str]) -> list[Me
                 for begin in range(0, events.n_events, workload.batch)
             ]
             start = time.process_time()
-            told = [built[one.rival].apply(batch, one.top, ids) for batch in batches]
+            changes = [built[one.rival].apply(batch, one.top, ids) for batch in batches]
             one.us.append(1e6 * (time.process_time() - start) / events.n_events)
-            found = _joined(told, workload.batch)
+            found = _joined(changes, workload.batch)
             one.matches = len(found.step) / events.n_events
             _compare(expected.setdefault(one.top, found), found, events.n_events)
     return measures
@@ -256,13 +257,13 @@ def _compare(expected: ChangeSet, found: ChangeSet, n_events: int) -> None:
     assert np.allclose(expected.score[:end], found.score)
 
 
-def _joined(told: list[ChangeSet], batch: int) -> ChangeSet:
-    """What was told of batches, as if they had been one."""
-    if len(told) == 1:
-        return told[0]
-    steps = [one.step + number * batch for number, one in enumerate(told)]
-    matches = np.concatenate([one.subscription for one in told])
-    return changes_of(np.concatenate(steps), matches, np.concatenate([one.score for one in told]), None)
+def _joined(changes: list[ChangeSet], batch: int) -> ChangeSet:
+    """What was changes of batches, as if they had been one."""
+    if len(changes) == 1:
+        return changes[0]
+    steps = [one.step + number * batch for number, one in enumerate(changes)]
+    matches = np.concatenate([one.subscription for one in changes])
+    return changes_of(np.concatenate(steps), matches, np.concatenate([one.score for one in changes]), None)
 
 
 def _first(events: Events, count: int) -> Events:
@@ -282,7 +283,7 @@ def _cut(events: Events, begin: int, end: int) -> Events:
 
 
 def _ids(count: int) -> IdOrder:
-    names = Names()
+    names = StringInterner()
     owner, _ = names.add(pa.array([f"s{number:08d}" for number in range(count)]))
     return IdOrder(names.columns.heap, names.columns.starts, names.columns.lengths, owner.astype(np.int32))
 

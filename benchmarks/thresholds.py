@@ -21,7 +21,7 @@ from benchmarks.threshold_parts.measuring import STRETCH_LENGTH, Entry, Measure,
 from benchmarks.threshold_parts.playing import Make
 from benchmarks.threshold_parts.plots import plot_growth
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic, uniform
-from tocsin.indexes.thresholds import LazyThresholds, ThresholdScan
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
 
@@ -32,7 +32,7 @@ INTERVAL = "interval tree"
 SEGMENT = "segment-interval tree"
 RECTANGLE = "R-tree"
 RIVALS: dict[str, Make] = {
-    OWN: LazyThresholds,
+    OWN: DeferredThresholds,
     TRACKING: EndpointTrees,
     INTERVAL: IntervalTree,
     SEGMENT: SegmentIntervalTree,
@@ -43,7 +43,7 @@ REPEATS = 5
 #: Name of the workloads that differ only in the number of queries.
 GROWTH = "growth 1-d"
 RESULTS = Path(__file__).parent / "results" / "thresholds.jsonl"
-PLOT = Path(__file__).parent.parent / "docs" / "indexes" / "thresholds-growth.png"
+PLOT = Path(__file__).parent.parent / "docs" / "design" / "indexes" / "thresholds-growth.png"
 
 
 def main(quick: bool, chosen: Sequence[int] | None = None) -> None:

@@ -16,7 +16,7 @@ from demo.queries import FAMILIES
 from demo.report import print_checks, print_report
 from demo.story import Story
 from demo.watching import watch
-from tocsin.pipeline.progress import FILE
+from tocsin.pipeline.job.progress import FILE
 from tocsin.spark import start
 
 OUT = Path("demo/out")

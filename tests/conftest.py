@@ -4,7 +4,7 @@ Hypothesis profiles: `ci` is the default; `interpreted` runs fewer examples, for
 plain Python (`NUMBA_DISABLE_JIT=1`). `HYPOTHESIS_PROFILE` chooses another. No profile has a deadline:
 the first example may have to wait for the compiler.
 
-Workers of `--dist loadfile`: all tests of one room of the indexes go to one worker, so that its kernels are
+Workers of `--dist loadfile`: all tests of one folder of indexes go to one worker, so that its kernels are
 compiled once, and not by two workers at a time. Other tests go file by file, when most kernels are there.
 """
 
@@ -20,9 +20,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-#: The rooms of the indexes, those first that take longest.
-ROOMS = ("ranges", "windows", "thresholds", "matching")
-_ROOM = re.compile(rf"(?:^tests/indexes/test_|\[)({'|'.join(ROOMS)})(?=[_:.])")
+#: The folders of the indexes, those first that take longest.
+FOLDERS = ("ranges", "preferences", "thresholds", "matching", "filters")
+_FOLDER = re.compile(rf"(?:^tests/indexes/|\[)({'|'.join(FOLDERS)})(?=[/:])")
 
 _shared = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", _shared, max_examples=100)
@@ -37,7 +37,7 @@ def examples(count: int) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Rooms first, then files with slow tests, then what is left: short ones at the end fill both workers.
+    """Folders of indexes first, then files with slow tests; short ones at the end fill both workers.
 
     Of the slow files, those first that are given most time.
     """
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[int, float]:
         group = group_of(item.nodeid)
-        return ROOMS.index(group) if group in ROOMS else len(ROOMS), -patience.get(item.path, 0.0)
+        return FOLDERS.index(group) if group in FOLDERS else len(FOLDERS), -patience.get(item.path, 0.0)
 
     items.sort(key=place)
 
@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> Generator[None, Any, A
 
 
 def group_of(nodeid: str) -> str:
-    """A room of the indexes, as the test's file or its parameter's id begins; else the file."""
+    """A folder of indexes, as the test's file or its parameter's id begins; else the file."""
     file, _, test = nodeid.partition("::")
-    found = _ROOM.search(file) or _ROOM.search(test)
+    found = _FOLDER.search(file) or _FOLDER.search(test)
     return found[1] if found else file

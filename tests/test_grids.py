@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin import ordinals
 from tocsin.decimals import EXACTLY, doubles_of_decimals, printed
-from tocsin.grids import Grid, edges, grid_of, points
+from tocsin.grids import Grid, grid_of, points, range_ends
 from tocsin.types import ColumnType
 
 TYPES = (
@@ -89,7 +89,7 @@ def test_bounds_between_points(name: str, units: list[int], data: st.DataObject)
     floors = grid.floor(pa.array([value], kind))
     bound, coordinates = _exact(value), grid.coordinates(np.array(units, np.int64))
     for strict in (False, True):
-        low, high = (edges(grid, floors, low=side, strict=strict)[0] for side in (True, False))
+        low, high = (range_ends(grid, floors, low=side, strict=strict)[0] for side in (True, False))
         assert (coordinates >= low).tolist() == [each > bound if strict else each >= bound for each in exact]
         assert (coordinates <= high).tolist() == [each < bound if strict else each <= bound for each in exact]
     up, down, at = (points(grid, floors, side)[0] for side in ("up", "down", "at"))

@@ -47,6 +47,10 @@ def test_version_is_in_the_changelog() -> None:
     assert f"## [{tocsin.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_version_is_in_the_citation() -> None:
+    assert f"\nversion: {tocsin.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_constraints_pin_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
@@ -82,3 +86,15 @@ def test_the_readme_s_command_says_what_happens(tmp_path: Path) -> None:
         check=True,
     )
     assert finished.stdout == output
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_the_readme_shows_make() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "make demo " in text
+    assert "make test " in text

@@ -7,7 +7,7 @@ element, and nobody is taken out when it has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import duckdb
 import numpy as np
@@ -18,8 +18,10 @@ from intervaltree import IntervalTree as Tree
 
 from benchmarks.choice_parts.postgres import Postgres
 from benchmarks.threshold_parts.workloads import Workload
-from tocsin.indexes.contract import Floats, Longs
-from tocsin.indexes.thresholds import AdaptiveThresholds
+from tocsin.arrays.types import Floats, Longs
+from tocsin.indexes.contract import ThresholdIndex
+from tocsin.planning import STREAM, make_index
+from tocsin.planning.questions import THRESHOLDS, Question
 
 
 class Counter(Protocol):
@@ -52,7 +54,7 @@ class Tocsin:
     """The engine's index, as the engine has it."""
 
     def __init__(self, work: Workload) -> None:
-        self._index = AdaptiveThresholds(work.dimensions, 1)
+        self._index = cast(ThresholdIndex, make_index(Question(THRESHOLDS, STREAM, work.dimensions)))
         self._slots = np.arange(len(work.tau), dtype=np.int32)
         repeat = np.zeros(len(work.tau), np.bool_)
         values = {"lo": work.low, "hi": work.high, "tau": work.tau, "repeat": repeat}

@@ -6,7 +6,7 @@ Every matcher is built from a task, and answers the pairs (event, subscription) 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import duckdb
 import numpy as np
@@ -19,9 +19,11 @@ from rtree.index import Index, Property
 import tocsin
 from benchmarks.choice_parts.scanning import NumpyScan, parts_of
 from benchmarks.choice_parts.tasks import Task
-from tocsin.indexes.contract import Floats
-from tocsin.indexes.matching import AdaptiveMatching, Events, IdOrder
-from tocsin.indexes.shared.names import Names
+from tocsin.arrays.strings import StringInterner
+from tocsin.arrays.types import Floats
+from tocsin.indexes.matching import Events, IdOrder, MatchIndex
+from tocsin.planning import STREAM, make_index
+from tocsin.planning.questions import MATCHING, Question
 
 #: Of each pair an event's place in the batch, and a subscription's number, which may be text.
 Pairs: TypeAlias = tuple[np.ndarray, np.ndarray | pa.ChunkedArray]
@@ -39,7 +41,7 @@ class TocsinIndex:
 
     def __init__(self, task: Task) -> None:
         self._ids = id_order(task.count)
-        self._index = AdaptiveMatching()
+        self._index = cast(MatchIndex, make_index(Question(MATCHING, STREAM)))
         self._index.register(np.arange(task.count, dtype=np.int32), task.subscriptions)
 
     def match(self, events: Events, table: Floats) -> Pairs:
@@ -197,7 +199,7 @@ def others_of(task: Task) -> dict[int, int | None]:
 
 def id_order(count: int) -> IdOrder:
     """Ids of subscriptions by slot, which decide between equal scores."""
-    names = Names()
+    names = StringInterner()
     owner, _ = names.add(pa.array([f"s{number:08d}" for number in range(count)]))
     columns = names.columns
     return IdOrder(columns.heap, columns.starts, columns.lengths, owner.astype(np.int32))

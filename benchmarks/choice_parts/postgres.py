@@ -15,7 +15,7 @@ import numpy as np
 import psycopg
 
 from benchmarks.choice_parts.tasks import Task
-from tocsin.indexes.contract import Floats
+from tocsin.arrays.types import Floats
 from tocsin.indexes.matching import Events
 
 #: All in memory, no log that anyone waits for, no compiler for queries of a few milliseconds.

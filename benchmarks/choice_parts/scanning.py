@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.choice_parts.tasks import Task
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.matching import Events
 
 #: Where a range holds a larger share of all values, to sift by one range after the other leaves too many.

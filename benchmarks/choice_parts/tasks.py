@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Longs
+from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.matching import Conjunctions, Events
 from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.papers.be_star_tree.workload import boxes, points

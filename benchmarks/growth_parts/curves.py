@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from benchmarks.growth_parts.worlds import (
     LeftOfJoin,
@@ -22,21 +22,19 @@ from benchmarks.growth_parts.worlds import (
     two_values,
 )
 from benchmarks.range_parts.boxes import SCAN
-from tocsin.indexes.matching import AccessIndex, AdaptiveMatching, MatchScan
-from tocsin.indexes.matching.adaptive import MANY as MANY_MATCHING
-from tocsin.indexes.matching.adaptive import SOME as SOME_MATCHING
-from tocsin.indexes.matching.adaptive import WORK as WORK_MATCHING
-from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeExtreme, RangeTopK, TopKRange, TopKScan
-from tocsin.indexes.ranges.changes_switch import MANY as MANY_RANGES
-from tocsin.indexes.ranges.dense import PaintDense
-from tocsin.indexes.ranges.sparse import PaintSparse
-from tocsin.indexes.shared.members import Members
-from tocsin.indexes.shared.programs import program
-from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
-from tocsin.indexes.thresholds.adaptive import MANY as MANY_THRESHOLDS
-from tocsin.indexes.thresholds.adaptive import SOME, WORK
-from tocsin.indexes.windows import PreferenceViews
+from tocsin.indexes.filters.index import FilterIndex
+from tocsin.indexes.matching import AccessIndex, MatchScan
+from tocsin.indexes.preferences import CandidateLists
+from tocsin.indexes.ranges import BoxTotals, MinMaxTiles, RangeDistinct, RangeTotals, TopKBoxTree, TopKTiles
+from tocsin.indexes.ranges.messages.dense import PaintDense
+from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
+from tocsin.kernels.programs import program
 from tocsin.papers.sliding_windows import PreferenceScan
+from tocsin.planning import STREAM, make_index, table
+from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds
+from tocsin.planning.questions import MATCHING, THRESHOLDS, TOPK, Question
 
 Make: TypeAlias = Callable[[Settings], World]
 
@@ -100,41 +98,42 @@ class Point:
         return found
 
 
-def _topk(settings: Settings) -> RangeTopK:
-    return RangeTopK(descending=False)
+def _topk(settings: Settings) -> TopKTiles:
+    return TopKTiles(descending=False)
 
 
-def _topk_scan(settings: Settings) -> TopKScan:
-    return TopKScan(settings.dimensions, descending=False, trees=SCAN)
+def _topk_scan(settings: Settings) -> TopKBoxTree:
+    return TopKBoxTree(settings.dimensions, descending=False, trees=SCAN)
 
 
-def _sums(settings: Settings) -> RangeAggregate:
-    return RangeAggregate(settings.dimensions, function="sum")
+def _sums(settings: Settings, trees: TreeSettings = TREE_SETTINGS) -> RangeTotals | BoxTotals:
+    kind = RangeTotals if settings.dimensions <= 1 else BoxTotals
+    return kind(settings.dimensions, function="sum", trees=trees)
 
 
-def _sums_scan(settings: Settings) -> RangeAggregate:
-    return RangeAggregate(settings.dimensions, function="sum", trees=SCAN)
+def _sums_scan(settings: Settings) -> RangeTotals | BoxTotals:
+    return _sums(settings, SCAN)
 
 
-def _boxes(settings: Settings) -> TopKScan:
-    return TopKScan(settings.dimensions, descending=False)
+def _boxes(settings: Settings) -> TopKBoxTree:
+    return TopKBoxTree(settings.dimensions, descending=False)
 
 
-def _live(settings: Settings) -> Members:
-    return Members(settings.dimensions, program([("column", 0)]))
+def _live(settings: Settings) -> FilterIndex:
+    return FilterIndex(settings.dimensions, program([("column", 0)]))
 
 
-def _least(settings: Settings) -> RangeExtreme:
-    return RangeExtreme(descending=False)
+def _least(settings: Settings) -> MinMaxTiles:
+    return MinMaxTiles(descending=False)
 
 
 def _distinct(settings: Settings) -> RangeDistinct:
     return RangeDistinct(settings.dimensions)
 
 
-def _scores(settings: Settings) -> Members:
+def _scores(settings: Settings) -> FilterIndex:
     steps = [("column", 0), ("theta", 0), ("column", 1), ("multiply", 0), ("add", 0)]
-    return Members(0, program(steps))
+    return FilterIndex(0, program(steps))
 
 
 def _dense(settings: Settings) -> PaintDense:
@@ -148,7 +147,7 @@ def _sparse(settings: Settings) -> PaintSparse:
 FAMILIES = (
     Family(
         "thresholds",
-        partial(ThresholdWorld, LazyThresholds),
+        partial(ThresholdWorld, DeferredThresholds),
         Settings(batch=10_000),
         {"subscriptions": MANY, "dimensions": (1, 2, 3), "batch": BATCHES},
         partial(ThresholdWorld, ThresholdScan),
@@ -220,7 +219,7 @@ FAMILIES = (
     # A list of rows a subscription: five million of them take gigabytes.
     Family(
         "windows, top-k",
-        partial(WindowWorld, PreferenceViews),
+        partial(WindowWorld, CandidateLists),
         Settings(subscriptions=1000, rows=100_000, k=20, dimensions=4),
         {
             "subscriptions": (1000, *MANY),
@@ -272,22 +271,36 @@ class Switch(NamedTuple):
         return self.many if self.work is None else min(self.many, max(self.some, -(-self.work // batch)))
 
 
-def _adaptive_topk(settings: Settings) -> TopKRange:
-    return TopKRange(descending=False)
+def _adaptive_topk(settings: Settings) -> AdaptiveRanked:
+    few, many = partial(TopKBoxTree, 1, descending=False), partial(TopKTiles, descending=False)
+    return cast(AdaptiveRanked, table.adaptive(TOPK, few, many, table.TILES, name="tiles"))
+
+
+def _adaptive_thresholds(dimensions: int, scale: int) -> AdaptiveThresholds:
+    question = Question(THRESHOLDS, STREAM, dimensions, scale=scale)
+    return cast(AdaptiveThresholds, make_index(question))
+
+
+def _adaptive_matching() -> AdaptiveMatching:
+    return cast(AdaptiveMatching, make_index(Question(MATCHING, STREAM)))
 
 
 SWITCHES = {
     "thresholds": Switch(
-        partial(ThresholdWorld, AdaptiveThresholds), MANY_THRESHOLDS, (1, 100, 10_000), WORK, SOME
+        partial(ThresholdWorld, _adaptive_thresholds),
+        table.DEFERRED.min_subscriptions,
+        (1, 100, 10_000),
+        table.DEFERRED.min_pairs,
+        table.DEFERRED.pairs_from,
     ),
-    "range top-k": Switch(partial(TableWorld, _adaptive_topk), MANY_RANGES, (1, 100, 1000)),
-    "windows, top-k": Switch(partial(WindowWorld, PreferenceViews), 1, (10, 100, 1000)),
+    "range top-k": Switch(partial(TableWorld, _adaptive_topk), table.TILES.min_subscriptions, (1, 100, 1000)),
+    "windows, top-k": Switch(partial(WindowWorld, CandidateLists), 1, (10, 100, 1000)),
     "matching, 8 of 400": Switch(
-        partial(MatchingWorld, AdaptiveMatching, is_planted=True),
-        MANY_MATCHING,
+        partial(MatchingWorld, _adaptive_matching, is_planted=True),
+        table.ACCESS.min_subscriptions,
         (1, 100, 1000),
-        WORK_MATCHING,
-        SOME_MATCHING,
+        table.ACCESS.min_pairs,
+        table.ACCESS.pairs_from,
     ),
 }
 

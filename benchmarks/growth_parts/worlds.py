@@ -19,9 +19,11 @@ from benchmarks.range_parts.workloads import draw, ranges
 from benchmarks.threshold_parts.workloads import static
 from benchmarks.window_parts.workloads import IND
 from benchmarks.window_parts.workloads import Workload as WindowWorkload
-from tocsin.indexes.contract import ABSENT, ChangeSet, Floats, RowDelta
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Floats
+from tocsin.indexes.contract import ABSENT, RowDelta
 from tocsin.indexes.ranges import RangeJoin
-from tocsin.indexes.ranges.joins_kernels import LEFT, RIGHT
+from tocsin.indexes.ranges.joins.joins_kernels import LEFT, RIGHT
 from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points
 
 #: Subscriptions that an event concerns, on average.

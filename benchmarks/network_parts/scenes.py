@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import tocsin
-from tocsin.indexes.contract import Floats, Ints
+from tocsin.arrays.types import Floats, Ints
 from tocsin.network.areas import points_of
 from tocsin.network.edges import Edge
 from tocsin.network.local import LocalCarrier

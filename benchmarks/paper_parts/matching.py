@@ -15,7 +15,7 @@ from benchmarks.growth_parts.worlds import part_of
 from benchmarks.instrument.repeats import interleave
 from benchmarks.paper_parts.sweeps import Found, Sweep
 from tocsin.indexes.matching import AccessIndex, MatchScan
-from tocsin.papers.be_star_tree import BEStarTree, BETree, KIndex
+from tocsin.papers.be_star_tree import BEStarTree, BETree, KIndex, TreeOptions
 from tocsin.papers.be_star_tree.workload import Knobs, planted
 
 PAPER = "matching"
@@ -23,11 +23,11 @@ UNIT = "µs an event"
 REPEATS = 5
 #: The tree with the paper's leaf, order of attributes and bounds.
 PRINTED = "BE*-Tree, as printed"
-STAR: Callable[..., Any] = partial(BEStarTree, first="popular", is_capped=False)
+AS_PRINTED = TreeOptions(leaf=5, first="popular", is_capped=False)
 RIVALS: dict[str, Callable[[], Any]] = {
     "engine": AccessIndex,
     "BE*-Tree": BEStarTree,
-    PRINTED: partial(STAR, leaf=5),
+    PRINTED: partial(BEStarTree, options=AS_PRINTED),
     "BE-Tree": BETree,
     "k-index": KIndex,
     "SCAN": MatchScan,
@@ -106,7 +106,7 @@ def _takes_part(name: str, knobs: Knobs) -> bool:
 
 
 def _leaves(knobs: Knobs, leaf: float | str) -> Found:
-    return _time(knobs, {PRINTED: STAR(leaf=int(leaf))}, ALL)
+    return _time(knobs, {PRINTED: BEStarTree(options=replace(AS_PRINTED, leaf=int(leaf)))}, ALL)
 
 
 def _construction(knobs: Knobs, count: float | str) -> Found:

@@ -9,13 +9,13 @@ from benchmarks.paper_parts.sweeps import Found, Sweep
 from benchmarks.threshold_parts.measuring import STRETCH_LENGTH, Entry, measure
 from benchmarks.threshold_parts.playing import Make, Played, Player
 from benchmarks.threshold_parts.workloads import Workload, fixed_load, static, stochastic
-from tocsin.indexes.thresholds import LazyThresholds, ThresholdScan
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
 
 PAPER = "thresholds"
 UNIT = "µs an element"
-WHOLE: dict[str, Make] = {"engine": LazyThresholds, "DT": EndpointTrees}
+WHOLE: dict[str, Make] = {"engine": DeferredThresholds, "DT": EndpointTrees}
 SAMPLED: dict[int, dict[str, Make]] = {
     1: {"interval tree": IntervalTree, "baseline": ThresholdScan},
     2: {"seg-intv tree": SegmentIntervalTree, "R-tree": RTree, "baseline": ThresholdScan},

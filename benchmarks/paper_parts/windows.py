@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.paper_parts.sweeps import Found, Sweep
 from benchmarks.window_parts.measuring import Entry, measure
 from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
-from tocsin.indexes.windows import PreferenceViews
+from tocsin.indexes.preferences import CandidateLists
 from tocsin.papers.sliding_windows.baselines import ThresholdSortedLists
 from tocsin.papers.sliding_windows.tma import SkybandMonitoring, TopKMonitoring
 
@@ -20,7 +20,7 @@ PAPER = "windows"
 MS = "ms a cycle"
 CYCLES = 5
 WARM = 2
-LEARNING = {"engine": PreferenceViews, "SMA": SkybandMonitoring}
+LEARNING = {"engine": CandidateLists, "SMA": SkybandMonitoring}
 OTHERS = {"TMA": TopKMonitoring, "TSL": ThresholdSortedLists}
 #: Cycles over which the sizes of lists are averaged, as in the paper.
 LONG = 100

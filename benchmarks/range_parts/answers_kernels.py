@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tocsin.indexes.contract import ENTER, LEAVE, UPDATE, Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.objects_kernels import is_before
-from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.arrays.changes import ENTER, LEAVE, UPDATE
+from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.types import Floats, Ints, Longs, Ops
+from tocsin.indexes.ranges.structures.blocked_rows_kernels import is_before
 
 
 class Answers(NamedTuple):

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tocsin.indexes.contract import ABSENT, ChangeSet, Floats, Ints, RowDelta
-from tocsin.indexes.ranges import RangeAggregate, RangeDistinct, RangeJoin, TopKScan
-from tocsin.indexes.ranges.bounds import TREES, Trees
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Floats, Ints
+from tocsin.indexes.contract import ABSENT, RowDelta
+from tocsin.indexes.ranges import BoxTotals, MinMaxBoxTree, RangeDistinct, RangeJoin, RangeTotals, TopKBoxTree
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
 
 ROWS = 10_000
 VALUES = 100
@@ -24,7 +26,7 @@ BATCH = 1000
 PART = 0.001
 
 #: No tree, or one of a single leaf: every box is tested.
-SCAN = Trees(many=1 << 60, leaf=1 << 60)
+SCAN = TreeSettings(min_boxes=1 << 60, leaf=1 << 60)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Kind:
 
     name: str
     dimensions: int
-    make: Callable[[Trees], Any]
+    make: Callable[[TreeSettings], Any]
     #: whether a row that changes moves, or only gets other values
     is_moved: bool = False
     has_codes: bool = False
@@ -41,15 +43,15 @@ class Kind:
 
 
 KINDS = (
-    Kind("COUNT, 1 range", 1, lambda trees: RangeAggregate(1, function="count", trees=trees), is_moved=True),
-    Kind("SUM, 1 range", 1, lambda trees: RangeAggregate(1, function="sum", trees=trees)),
+    Kind("COUNT, 1 range", 1, lambda trees: RangeTotals(1, function="count", trees=trees), is_moved=True),
+    Kind("SUM, 1 range", 1, lambda trees: RangeTotals(1, function="sum", trees=trees)),
     Kind("DISTINCT, 1 range", 1, lambda trees: RangeDistinct(1, trees=trees), has_codes=True),
     Kind("join, 1 + 1 ranges", 2, lambda trees: RangeJoin(1, 1, trees=trees), is_join=True),
-    Kind("top-10, 2 ranges", 2, lambda trees: TopKScan(2, descending=False, trees=trees)),
-    Kind("MAX, 2 ranges", 2, lambda trees: RangeAggregate(2, function="max", trees=trees)),
-    Kind("SUM, 2 ranges", 2, lambda trees: RangeAggregate(2, function="sum", trees=trees)),
+    Kind("top-10, 2 ranges", 2, lambda trees: TopKBoxTree(2, descending=False, trees=trees)),
+    Kind("MAX, 2 ranges", 2, lambda trees: MinMaxBoxTree(2, descending=True, trees=trees)),
+    Kind("SUM, 2 ranges", 2, lambda trees: BoxTotals(2, function="sum", trees=trees)),
     Kind("DISTINCT, 2 ranges", 2, lambda trees: RangeDistinct(2, trees=trees), has_codes=True),
-    Kind("top-10, 3 ranges", 3, lambda trees: TopKScan(3, descending=False, trees=trees)),
+    Kind("top-10, 3 ranges", 3, lambda trees: TopKBoxTree(3, descending=False, trees=trees)),
 )
 
 
@@ -99,7 +101,7 @@ class World:
         y = np.concatenate((codes, -codes), axis=1) if self.kind.has_codes else self.random.random((count, 1))
         return np.concatenate((x, y), axis=1)
 
-    def play(self, trees: Trees) -> tuple[float, float, int, int]:
+    def play(self, trees: TreeSettings) -> tuple[float, float, int, int]:
         """Seconds for the single rows and for the batch, and the changes of each."""
         index = self.kind.make(trees)
         index.register(self.slots, self.values)
@@ -134,7 +136,7 @@ def measure_boxes(subscriptions: int) -> list[Cost]:
     costs = []
     for kind in KINDS:
         world = World(kind, subscriptions)
-        single, batch, n_single, n_batch = world.play(TREES)
+        single, batch, n_single, n_batch = world.play(TREE_SETTINGS)
         scan_single, scan_batch, *same = world.play(SCAN)
         assert same == [n_single, n_batch]
         costs.append(

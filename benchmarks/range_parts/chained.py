@@ -32,10 +32,10 @@ from typing_extensions import override
 from benchmarks import machine
 from benchmarks.range_parts.answers_kernels import Answers, Changes, Told, apply_told, write_changes
 from benchmarks.range_parts.workloads import draw, ranges
-from tocsin.indexes.contract import LEAVE, OP_NAMES
-from tocsin.indexes.ranges.messages import Messages
-from tocsin.indexes.ranges.points import Points
-from tocsin.indexes.ranges.receivers import Receivers
+from tocsin.arrays.changes import LEAVE, OP_NAMES
+from tocsin.indexes.ranges.messages.messages import Messages
+from tocsin.indexes.ranges.messages.receivers import Receivers
+from tocsin.indexes.ranges.structures.points import Points
 from tocsin.pipeline.blobs import dump
 from tocsin.pipeline.frames import packed_outputs
 from tocsin.pipeline.operator import unpack_outputs
@@ -151,7 +151,7 @@ def _tiles(told: pa.Table) -> Messages:
     ]
     number = np.arange(told.num_rows, dtype=np.int32)
     return Messages.empty()._replace(
-        **dict(zip(("inner_lo", "inner_hi", "outer_lo", "outer_hi"), bounds, strict=True)), note=number
+        **dict(zip(("inner_lo", "inner_hi", "outer_lo", "outer_hi"), bounds, strict=True)), payload=number
     )
 
 

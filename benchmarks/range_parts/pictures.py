@@ -1,6 +1,6 @@
 """The picture of the page on ranges.
 
-`python -m benchmarks.range_parts.pictures docs/indexes/ranges-tiles.png`
+`python -m benchmarks.range_parts.pictures docs/design/indexes/ranges-tiles.png`
 """
 
 from __future__ import annotations

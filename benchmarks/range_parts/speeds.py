@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from benchmarks.range_parts.tables import batches
 from benchmarks.range_parts.workloads import Table, draw, ranges
-from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.batch import PaintBatch, PaintCoalesce
-from tocsin.indexes.ranges.dense import PaintDense
-from tocsin.indexes.ranges.receivers import Receivers, receiver_counts
-from tocsin.indexes.ranges.sparse import PaintSparse
+from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.ranges.messages.batch import PaintBatch, PaintCoalesce
+from tocsin.indexes.ranges.messages.dense import PaintDense
+from tocsin.indexes.ranges.messages.receivers import Receivers, receiver_counts
+from tocsin.indexes.ranges.messages.sparse import PaintSparse
 from tocsin.papers.topk_paint.unicast import Unicast
 
 DENSE = "Paint-Dense"
@@ -126,6 +126,6 @@ def count_batch(k: int, events: int, subscriptions: int) -> list[dict[str, objec
         messages = painter.apply(*changes)
         received = int(receiver_counts(points, messages).sum())
         records.append(
-            {"what": "batch", "way": name, "k": k, "sent": len(messages.note), "received": received}
+            {"what": "batch", "way": name, "k": k, "sent": len(messages.payload), "received": received}
         )
     return records

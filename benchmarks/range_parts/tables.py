@@ -9,11 +9,11 @@ from typing import TypeAlias
 import numpy as np
 
 from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS, Table, draw, ranges
-from tocsin.indexes.ranges.dense import PaintDense
-from tocsin.indexes.ranges.messages import Messages
-from tocsin.indexes.ranges.points import Points
-from tocsin.indexes.ranges.receivers import receiver_counts
-from tocsin.indexes.ranges.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.dense import PaintDense
+from tocsin.indexes.ranges.messages.messages import Messages
+from tocsin.indexes.ranges.messages.receivers import receiver_counts
+from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.structures.points import Points
 from tocsin.papers.topk_paint.relax import relax_events
 
 #: What one seed gives, by what was counted and k.
@@ -64,7 +64,7 @@ def batches(events: Table) -> Iterator[Table]:
 
 def own_tiles(messages: Messages, events: Table) -> Messages:
     """Only the tiles that tell of the event's own row: the region that is affected."""
-    is_own = (messages.note_row == events.slot[messages.note_event])[messages.note]
+    is_own = (messages.payload_row == events.slot[messages.payload_event])[messages.payload]
     tiles = [column[is_own] for column in messages[:5]]
     return Messages._make([*tiles, *messages[5:]])
 
@@ -88,7 +88,7 @@ def count_dense(table: Table, events: Table, k: int, epsilon: float, points: Poi
     counts = Counts(events=len(events.slot))
     for batch in batches(events):
         messages = painter.apply(*batch)
-        counts.messages += len(messages.note)
+        counts.messages += len(messages.payload)
         counts.received += int(receiver_counts(points, messages).sum())
         counts.affected += int(receiver_counts(points, own_tiles(messages, batch)).sum())
     counts.searches = painter.n_exposed + _raises(table, events)
@@ -103,7 +103,7 @@ def count_sparse(table: Table, events: Table, k: int, epsilon: float, points: Po
     counts = Counts(events=len(events.slot))
     for batch in batches(events):
         messages = painter.apply(*batch)
-        counts.messages += len(messages.note)
+        counts.messages += len(messages.payload)
         counts.affected += int(receiver_counts(points, own_tiles(messages, batch)).sum())
     counts.searches, counts.snaps = painter.n_searches, painter.n_snaps
     return counts

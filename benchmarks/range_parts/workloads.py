@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.arrays.types import Floats, Ints, Longs
 
 ROWS = 10_000
 EVENTS = 50_000

@@ -12,8 +12,9 @@ import numpy as np
 
 from benchmarks.instrument.memory import footprint
 from benchmarks.threshold_parts.workloads import Workload
-from tocsin.indexes.contract import ChangeSet, Floats, Ints, Longs
-from tocsin.indexes.shared.columns import Slots, grown
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import Slots, ensure_capacity
+from tocsin.arrays.types import Floats, Ints, Longs
 
 
 class ThresholdIndex(Protocol):
@@ -145,7 +146,7 @@ class Player:
         assert self._n_registered + count <= len(workload.tau), "the pool of queries is too small"
         self._n_registered += count
         slots = self._slots.take(count)
-        self._slot_query = grown(self._slot_query, self._slots.top)
+        self._slot_query = ensure_capacity(self._slot_query, self._slots.top)
         self._slot_query[slots] = queries
         self._note_ends(slots, queries, now)
         columns = {
@@ -168,7 +169,7 @@ class Player:
     def _terminate(self, slots: Ints) -> float:
         if len(slots) == 0:
             return 0.0
-        self._slots.give_back(slots)
+        self._slots.release(slots)
         self._slot_query[slots] = -1
         self._n_gone += len(slots)
         start = time.process_time()

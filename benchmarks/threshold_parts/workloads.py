@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.arrays.types import Floats, Ints, Longs
 
 SPACE = 100_000
 VOLUME = 0.1

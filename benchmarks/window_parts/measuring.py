@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.instrument.memory import footprint
 from benchmarks.window_parts.workloads import Workload
-from tocsin.indexes.contract import ABSENT, ChangeSet, RowDelta, RowIndex
+from tocsin.arrays.changes import ChangeSet
+from tocsin.indexes.contract import ABSENT, RowDelta, RowIndex
 
 logger = logging.getLogger(__name__)
 

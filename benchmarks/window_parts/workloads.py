@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, Floats, RowDelta
-from tocsin.indexes.shared.programs import Program, program
+from tocsin.arrays.types import Floats
+from tocsin.indexes.contract import ABSENT, RowDelta
+from tocsin.kernels.programs import Program, program
 
 IND = "IND"
 ANT = "ANT"

@@ -1,6 +1,6 @@
-"""Tocsin keeps millions of standing SQL queries exact over streams and tells what changed.
+"""Tocsin maintains millions of standing SQL queries exactly over streams and emits what changed.
 
-`Engine` is the way in. It is imported on first use, so that `import tocsin` stays cheap.
+Start with `Engine`. It is imported on first use, so that `import tocsin` stays cheap.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tocsin.errors import (
     DuplicateSource,
     DuplicateSubscription,
     Error,
+    IndexRefused,
     ParameterError,
     RowError,
     SQLError,
@@ -35,6 +36,7 @@ __all__ = [
     "DuplicateSubscription",
     "Engine",
     "Error",
+    "IndexRefused",
     "ParameterError",
     "RowError",
     "SQLError",

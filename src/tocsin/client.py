@@ -1,7 +1,6 @@
-"""Clients of the gateway: `AsyncClient`, and `Client` for programs that do not await.
+"""Clients of the gateway: `AsyncClient`, and the blocking `Client`.
 
-A watch gives the answer, then every change, and comes back by itself after a lost connection, without gap
-or repeat.
+A watch delivers the answer and then every change; it reconnects by itself, without gap or repetition.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ T = TypeVar("T")
 
 ARROW = "application/vnd.apache.arrow.stream"
 
-#: How often a request that may have been lost is sent again.
+#: Most attempts of a request that may have been lost.
 ATTEMPTS = 5
 
-#: Status and code of a connection that the gateway closes for good, by the code that it closes with.
+#: Status and code of connections that the gateway closes for good, by close code.
 REFUSED = {4001: (401, "unauthorized"), 4003: (403, "forbidden")}
 
-#: The status of a request that no gateway has answered.
+#: The status of a request without a response.
 UNREACHED = 0
 
 
 class GatewayFailure(Error):
-    """The gateway refuses, or does not answer: a status, a code for programs, and what it said."""
+    """The gateway refuses, or does not answer: the status, an error code, and the message."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(str(error.get("message", "the gateway refuses")))
         self.status = status
         self.code = str(error.get("code", ""))
-        #: all that was said; of a statement, also the place that is wrong
+        #: the whole error; for a statement, with the position
         self.error = dict(error)
 
 
 class Answer:
-    """What a subscriber holds: rows in order, or a value. Fed with the messages of a watch."""
+    """A subscription's answer, maintained from the messages of a watch: rows in order, or a value."""
 
     def __init__(self) -> None:
         #: of top-k, rows, DISTINCT and joins, in order: `key`, `score`, `row`
@@ -61,17 +60,17 @@ class Answer:
         return [entry["key"] for entry in self.entries]
 
     def begin(self, changes: Iterable[Mapping[str, Any]]) -> None:
-        """Forget all, and take a snapshot."""
+        """Start again from a snapshot."""
         self.entries, self.value = [], None
         self.apply(changes)
 
     def apply(self, changes: Iterable[Mapping[str, Any]]) -> None:
         """Remove what left or was updated, then insert updates and enters by rank. Cost: linear."""
         given = list(changes)
-        gone = {change["key"] for change in given if change["op"] in ("leave", "update")}
-        self.entries = [entry for entry in self.entries if entry["key"] not in gone]
-        arriving = [change for change in given if change["op"] in ("update", "enter")]
-        for change in sorted(arriving, key=lambda change: change.get("rank") or 0):
+        removed = {change["key"] for change in given if change["op"] in ("leave", "update")}
+        self.entries = [entry for entry in self.entries if entry["key"] not in removed]
+        inserted = [change for change in given if change["op"] in ("update", "enter")]
+        for change in sorted(inserted, key=lambda change: change.get("rank") or 0):
             entry = {name: change.get(name) for name in ("key", "score", "row")}
             self.entries.insert(change["rank"] - 1 if change.get("rank") else len(self.entries), entry)
         for change in given:
@@ -81,22 +80,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Update:
-    """One message of a watch: `kind` is `snapshot`, `changes` or `ended`, and `answer` what then holds."""
+    """One message of a watch: `kind` is `snapshot`, `changes` or `ended`; `answer` is the answer after it."""
 
     kind: str
     cursor: str | None
     changes: list[dict[str, Any]]
     answer: Answer
-    #: of a threshold's snapshot: the weight so far, and what is missing
+    #: of a threshold's snapshot: the weight so far, and the rest
     progress: dict[str, Any] | None = None
-    #: events that were left out for being too slow
+    #: events skipped because the client was too slow
     missed: int = 0
-    #: of a snapshot of matches or a threshold: what happened last, the newest at the end
+    #: of a snapshot of matches or a threshold: recent events, oldest first
     recent: list[dict[str, Any]] = field(default_factory=list)
 
 
 class AsyncClient:
-    """A client for programs that await. `url` is the gateway's, `key` a key of it."""
+    """An asyncio client. `url` is the gateway's, `key` one of its API keys."""
 
     def __init__(self, url: str, key: str, *, timeout: float = 30.0) -> None:
         self._url = url.rstrip("/")
@@ -111,7 +110,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
@@ -123,7 +122,7 @@ class AsyncClient:
         await self._post("/v1/streams", {"name": name, **options})
 
     async def sources(self) -> list[dict[str, Any]]:
-        """The tables and streams that you may see."""
+        """The visible tables and streams."""
         tables, streams = await self._get("/v1/tables"), await self._get("/v1/streams")
         return [*tables["tables"], *streams["streams"]]
 
@@ -133,9 +132,9 @@ class AsyncClient:
         return spaces
 
     async def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
-        """Publish rows (a list of dicts or an Arrow table), exactly once, also over a lost connection.
+        """Publish rows (a list of dicts or an Arrow table) exactly once, even if the connection is lost.
 
-        A `batch` names them, so that a program that starts again can send them again.
+        A `batch` is an idempotency key, with which a restarted program can resend them.
         """
         path = f"/v1/{await self._kind(name)}s/{name}/rows"
         headers = {"Idempotency-Key": batch or uuid.uuid4().hex}
@@ -143,7 +142,7 @@ class AsyncClient:
             headers["Content-Type"], content = ARROW, _arrow(rows)
         else:
             headers["Content-Type"], content = "application/json", json.dumps(list(rows)).encode()
-        return await self._again("POST", path, content=content, headers=headers)
+        return await self._retry("POST", path, content=content, headers=headers)
 
     async def delete(self, name: str, keys: Sequence[Any]) -> dict[str, Any]:
         """Delete rows of a table by key."""
@@ -154,7 +153,7 @@ class AsyncClient:
         return await self._post(f"/v1/streams/{name}/advance", {"time": time})
 
     async def check(self, sql: str) -> dict[str, Any]:
-        """What a statement would be, without registering it."""
+        """Describe a statement without registering it."""
         return await self._post("/v1/check", {"sql": sql})
 
     async def subscribe(
@@ -168,18 +167,18 @@ class AsyncClient:
         throttle: float = 0.0,
         temporary: bool = False,
     ) -> str:
-        """Register a standing query, once, also over a lost connection; its id."""
+        """Register a standing query, once, even if the connection is lost; its id."""
         asked = {"sql": sql, "params": dict(params or {}), "repeat": repeat, "policy": policy}
         asked |= {"throttle": throttle, "temporary": temporary} | ({} if id is None else {"id": id})
         headers = {"Idempotency-Key": uuid.uuid4().hex}
-        return str((await self._again("POST", "/v1/subscriptions", json=asked, headers=headers))["id"])
+        return str((await self._retry("POST", "/v1/subscriptions", json=asked, headers=headers))["id"])
 
     async def subscribe_many(self, sql: str, params: Any, **options: Any) -> int:
         """Register a template with one subscription for each row of an Arrow table or dict of columns."""
         table = params if isinstance(params, pa.Table) else pa.table(dict(params))
         asked = json.dumps({"sql": sql, **options})
         headers = {"Content-Type": ARROW, "Tocsin-Subscription": asked, "Idempotency-Key": uuid.uuid4().hex}
-        created = await self._again("POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers)
+        created = await self._retry("POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers)
         return int(created["count"])
 
     async def unsubscribe(self, sid: str) -> None:
@@ -203,18 +202,17 @@ class AsyncClient:
         return rows
 
     async def explain(self, sid: str) -> str:
-        """Which index keeps a subscription, and how."""
+        """Which index maintains a subscription, and how."""
         return str((await self._get(f"/v1/subscriptions/{sid}/explain"))["text"])
 
     async def watch(
         self, sid: str, *, cursor: str | None = None, **options: Any
     ) -> AsyncGenerator[Update, None]:
-        """The answer, then every change; for ever, or until the subscription ends.
+        """The answer, then every change, until the subscription ends.
 
-        With the `cursor` of an earlier update it goes on after that one; where that is too old, a new
-        snapshot comes. `policy` and `throttle` overrule what the subscription says. It goes on by itself
-        after a lost connection. Raises GatewayFailure if there is no such subscription, or the key is not
-        valid any more.
+        With the `cursor` of an earlier update it resumes after that one, or with a new snapshot if that is
+        too old. `policy` and `throttle` override those of the subscription. It reconnects after a lost
+        connection. Raises GatewayFailure if the subscription is unknown or the key no longer valid.
         """
         answer, pause = Answer(), 0.05
         while True:
@@ -259,13 +257,13 @@ class AsyncClient:
         return self._kinds.get(name, "table")
 
     async def _get(self, path: str) -> dict[str, Any]:
-        return await self._again("GET", path)
+        return await self._retry("GET", path)
 
     async def _post(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         return await self._request("POST", path, json=given)
 
-    async def _again(self, method: str, path: str, **given: Any) -> dict[str, Any]:
-        """A request that may be sent again without harm."""
+    async def _retry(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        """Send an idempotent request, with retries."""
         pause = 0.1
         for left in reversed(range(ATTEMPTS)):
             try:
@@ -294,13 +292,13 @@ class AsyncClient:
 
 
 class Client:
-    """A client for programs that do not await: the same methods, which return when they are done."""
+    """A blocking client with the methods of `AsyncClient`."""
 
     def __init__(self, url: str, key: str, *, timeout: float = 30.0) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)
         self._thread.start()
-        self._client = self._run(_made(url, key, timeout))
+        self._client = self._run(_make_client(url, key, timeout))
 
     def __enter__(self) -> Client:
         return self
@@ -309,7 +307,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._thread.is_alive():
             self._run(self._client.close())
             self._run(self._loop.shutdown_asyncgens())
@@ -326,7 +324,7 @@ class Client:
         self._run(self._client.create_stream(name, **options))
 
     def sources(self) -> list[dict[str, Any]]:
-        """The tables and streams that you may see."""
+        """The visible tables and streams."""
         return self._run(self._client.sources())
 
     def spaces(self) -> list[dict[str, Any]]:
@@ -346,7 +344,7 @@ class Client:
         return self._run(self._client.advance(name, time))
 
     def check(self, sql: str) -> dict[str, Any]:
-        """What a statement would be, without registering it."""
+        """Describe a statement without registering it."""
         return self._run(self._client.check(sql))
 
     def subscribe(self, sql: str, params: Mapping[str, Any] | None = None, **options: Any) -> str:
@@ -370,7 +368,7 @@ class Client:
         return self._run(self._client.result(sid))
 
     def explain(self, sid: str) -> str:
-        """Which index keeps a subscription, and how."""
+        """Which index maintains a subscription, and how."""
         return self._run(self._client.explain(sid))
 
     def watch(self, sid: str, *, cursor: str | None = None, **options: Any) -> Generator[Update, None, None]:
@@ -383,7 +381,7 @@ class Client:
                     return
                 yield update
         finally:
-            self._run(_closed(updates))
+            self._run(_close(updates))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -394,7 +392,7 @@ class TooOld(Exception):
 
 
 def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
-    """A message taken in; None for what is of no interest to who watches."""
+    """Apply a message; None if it is none for the watcher."""
     kind, cursor = message["type"], message.get("cursor")
     changes = list(message.get("changes", ()))
     match kind:
@@ -415,7 +413,7 @@ def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
 
 
 def _refusal(failure: Exception) -> GatewayFailure | None:
-    """Why it is of no use to come back, if that is what the gateway said as it closed the connection."""
+    """The gateway's reason not to reconnect, if it gave one when it closed the connection."""
     said = failure.rcvd if isinstance(failure, ConnectionClosed) else None
     if said is None or said.code not in REFUSED:
         return None
@@ -423,7 +421,7 @@ def _refusal(failure: Exception) -> GatewayFailure | None:
     return GatewayFailure(status, {"code": code, "message": said.reason})
 
 
-async def _made(url: str, key: str, timeout: float) -> AsyncClient:
+async def _make_client(url: str, key: str, timeout: float) -> AsyncClient:
     return AsyncClient(url, key, timeout=timeout)
 
 
@@ -431,7 +429,7 @@ async def _next(updates: AsyncGenerator[Update, None]) -> Update | None:
     return await anext(updates, None)
 
 
-async def _closed(updates: AsyncGenerator[Update, None]) -> None:
+async def _close(updates: AsyncGenerator[Update, None]) -> None:
     await updates.aclose()
 
 

@@ -1,6 +1,6 @@
-"""Arrow decimals as whole numbers of their last place and as doubles, each rounded once.
+"""Arrow decimals as unscaled integers and as correctly rounded doubles.
 
-Arrow's own cast to a double is off by one in the last place for one value in ten.
+Arrow's own cast to double is off by one unit in the last place for one value in ten.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-#: Whole numbers up to 2**53 and powers of ten up to 10**22 are exact as doubles, so one division rounds once.
+#: Integers up to 2**53 and powers of ten up to 10**22 are exact as doubles, so that a division rounds once.
 EXACT_WHOLE = 2**53
 EXACT_POWER = 22
 
-#: Decimals of no more digits differ as doubles, too.
+#: Distinct decimals of up to this many digits are distinct as doubles.
 EXACT_DIGITS = 15
 
-#: Computes with decimals of any type that there is, and never rounds.
+#: A context that never rounds, for decimals of any type.
 EXACTLY = Context(prec=2_000, Emin=-999_999, Emax=999_999)
 
 
@@ -39,7 +39,7 @@ def doubles_of_decimals(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float6
 def unscaled(
     values: pa.Array | pa.ChunkedArray,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Each decimal in units of its last place, whether that fits 64 bits, and whether it is null; 0 if not.
+    """Each decimal's unscaled integer, 0 if invalid; whether it fits 64 bits; whether it is null.
 
     Cost: linear.
     """
@@ -50,7 +50,7 @@ def unscaled(
     if len(array) == 0 or data is None:
         return np.zeros(len(array), np.int64), ~is_null, is_null
     if width == 0:
-        # A decimal32 is the only one of less than a word.
+        # A decimal32, the only type narrower than a word.
         low = np.frombuffer(data, np.int32)[array.offset : array.offset + len(array)].astype(np.int64)
         fits = np.ones(len(array), np.bool_)
     else:
@@ -64,7 +64,7 @@ def unscaled(
 
 
 def scaled_array(values: NDArray[np.int64], kind: Any, is_null: NDArray[np.bool_] | None = None) -> Any:
-    """Decimal128s from numbers of units of the last place, without nulls unless `is_null` says so."""
+    """Decimal128s from unscaled integers; null where `is_null`."""
     words = np.empty((len(values), 2), np.int64)
     words[:, 0], words[:, 1] = values, values >> 63
     bits = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
@@ -74,6 +74,6 @@ def scaled_array(values: NDArray[np.int64], kind: Any, is_null: NDArray[np.bool_
 def printed(value: float) -> Decimal:
     """The decimal that a double prints as: 0.1 is a tenth, although the double is a little more.
 
-    A whole number is meant as it is.
+    An integer stands for itself.
     """
     return Decimal(int(value)) if value.is_integer() else Decimal(repr(value))

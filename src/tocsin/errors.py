@@ -1,9 +1,12 @@
-"""Every error that Tocsin raises on purpose. All of them derive from `Error`.
+"""The errors that Tocsin raises; all derive from `Error`.
 
 An operation that raises one of these has changed nothing.
 """
 
 from __future__ import annotations
+
+#: Characters of a value in a message.
+SHOWN = 200
 
 
 class Error(Exception):
@@ -11,7 +14,7 @@ class Error(Exception):
 
 
 class SQLError(Error):
-    """A statement that cannot be kept: where it goes wrong, and what would be accepted.
+    """A statement that cannot be maintained: where it goes wrong, and what would be accepted.
 
     `line` and `column` are 1-based and point at the first offending character; `text` is the
     offending piece; `hint` says what would be accepted.
@@ -49,7 +52,7 @@ class UnknownSource(Error):
 
 
 class DuplicateSource(Error):
-    """A table or stream of that name is there already."""
+    """A table or stream of that name exists already."""
 
 
 class DeclarationError(Error):
@@ -60,12 +63,16 @@ class ParameterError(Error):
     """A parameter of a standing query is missing, unknown, of the wrong type, or NaN."""
 
 
+class IndexRefused(Error):
+    """No index of this name, or it cannot hold a statement."""
+
+
 class UnknownSubscription(Error):
     """No subscription has this id."""
 
 
 class DuplicateSubscription(Error):
-    """A subscription with this id is there already."""
+    """A subscription with this id exists already."""
 
 
 class RowError(Error):
@@ -78,3 +85,13 @@ class WeightOverflow(RowError):
 
 class StateError(Error):
     """A saved engine cannot be read."""
+
+
+def shown(value: object) -> str:
+    """A value in a message: as Python would write it, but short."""
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no whole number of more than some thousand digits.
+        text = f"a {type(value).__name__} that is too long to be written"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

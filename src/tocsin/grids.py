@@ -1,9 +1,9 @@
-"""The grid of values that a column's type has, and the doubles that indexes order them by.
+"""The grid of a column type's values, and the doubles by which indexes order them.
 
-Whole numbers, dates, times and decimals lie on a grid: a bound between two of its points is as good as the
-point above or below. Each point has one double, its *coordinate*, so that indexes compare exactly:
+Integers, dates, times and decimals lie on a grid: a bound between two points is equivalent to the point above
+or below. Each point has one double, its *coordinate*, so that indexes compare exactly:
 
-* of whole numbers, dates and times their ordinal: themselves up to 2**53;
+* of integers, dates and times their ordinal: themselves up to 2**53;
 * of decimals of up to 15 digits the nearest double;
 * of longer decimals the ordinal of their number of units of the last place.
 
@@ -26,24 +26,24 @@ from tocsin.decimals import EXACT_DIGITS, EXACT_POWER, EXACT_WHOLE, EXACTLY, pri
 Floats: TypeAlias = NDArray[np.float64]
 Longs: TypeAlias = NDArray[np.int64]
 
-#: To which point of the grid a value between two of them goes.
+#: To which point a value between two points is rounded.
 Side: TypeAlias = Literal["up", "down", "at"]
 
-#: The largest point up to each number, in units, and whether it is the number itself.
+#: The largest point up to each number, in units, and whether they are equal.
 Floors: TypeAlias = tuple[Longs, NDArray[np.bool_]]
 
 _BEYOND = ordinals.LARGEST + 1
-#: pyarrow's stubs know less of these functions than pyarrow does.
+#: pyarrow's stubs do not cover these functions.
 _types: Any = pa.types
 
 
 class Grid(NamedTuple):
-    """Points are whole numbers of units; a unit is 10**-scale."""
+    """Points are integer multiples of a unit, 10**-scale."""
 
     scale: int
     #: whether coordinates are ordinals of units
     is_ordinal: bool
-    #: a double that is no coordinate of a point
+    #: a double that is not the coordinate of any point
     never: float
 
     def coordinates(self, units: Longs) -> Floats:
@@ -73,9 +73,9 @@ class Grid(NamedTuple):
         return Decimal(unit).scaleb(-self.scale, EXACTLY) if self.scale else unit
 
     def floor(self, values: pa.Array) -> Floors:
-        """The largest point up to each number, in units, and whether that is the number itself.
+        """The largest point up to each number, in units, and whether they are equal.
 
-        What is beyond all coordinates goes to the unit after the last. Cost: linear.
+        Numbers beyond all coordinates map to the unit after the last. Cost: linear.
         """
         kind = values.type
         if _types.is_uint64(kind):
@@ -96,7 +96,7 @@ class Grid(NamedTuple):
         )
 
     def _of_doubles(self, values: Floats) -> Floors:
-        """Of a number with a fraction, the point of what it prints as."""
+        """A number with a fraction stands for the decimal it prints as."""
         with np.errstate(all="ignore"):
             if self.scale == 0:
                 down = np.floor(np.clip(values, -float(_BEYOND), float(_BEYOND)))
@@ -144,10 +144,10 @@ def grid_of(kind: Any) -> Grid | None:
     return Grid(0, True, 0.5) if has_grid else None
 
 
-def edges(grid: Grid, floors: Floors, *, low: bool, strict: bool) -> Floats:
+def range_ends(grid: Grid, floors: Floors, *, low: bool, strict: bool) -> Floats:
     """Coordinates of the first (`low`) or last points that satisfy `>=` or `<=`, or if `strict` `>` or `<`.
 
-    Infinite where there is none, or where all do. Cost: linear.
+    Infinite if none or all do. Cost: linear.
     """
     units, is_exact = floors
     if low:
@@ -161,7 +161,7 @@ def edges(grid: Grid, floors: Floors, *, low: bool, strict: bool) -> Floats:
 
 
 def points(grid: Grid, floors: Floors, side: Side) -> Floats:
-    """Coordinates of the points next to each number; with `at`, those of no point where it is none.
+    """Coordinates of the points next to each number; with `at`, `never` unless it is a point.
 
     Cost: linear.
     """

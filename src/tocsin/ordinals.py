@@ -1,8 +1,8 @@
-"""Whole numbers as doubles that compare as they do: what indexes order bigints, times and long decimals by.
+"""Order-preserving encoding of 64-bit integers as doubles, for bigints, times and long decimals.
 
-Up to 2**53 a whole number is its own double. Beyond, not every one has a double of its own, so from there on
-the n-th whole number is the n-th double: an *ordinal*, which keeps order and equality, and means nothing in
-arithmetic. The doubles last for whole numbers up to about 4.38e18 either way.
+Up to 2**53 an integer is exact as a double. Beyond, the n-th integer maps to the n-th double: an *ordinal*,
+which preserves order and equality, and has no arithmetic meaning. The doubles suffice for integers up to
+about 4.38e18 in magnitude.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Up to here a whole number is its own double.
+#: Up to here integers are exact as doubles.
 EXACT = 2**53
 _EXACT_BITS = int(np.float64(EXACT).view(np.int64))
 _LAST_BITS = int(np.finfo(np.float64).max.view(np.int64))
 
-#: The largest whole number that has an ordinal.
+#: The largest integer that has an ordinal.
 LARGEST = EXACT + _LAST_BITS - _EXACT_BITS
 
 
@@ -25,7 +25,7 @@ def encode(values: NDArray[np.int64]) -> NDArray[np.float64]:
     is_large = (values > EXACT) | (values < -EXACT)
     if is_large.any():
         large = values[is_large]
-        # The least 64-bit integer has no negative: it stays itself, which is beyond.
+        # abs() of the least 64-bit integer overflows to itself.
         beyond = np.abs(large) - EXACT
         bits = np.minimum(np.where(beyond < 0, LARGEST, beyond), LARGEST - EXACT + 1) + _EXACT_BITS
         codes[is_large] = np.copysign(bits.view(np.float64), large)
@@ -44,7 +44,7 @@ def decode(codes: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def doubles(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The double nearest to the whole number of each ordinal; NaN and infinities stay. Cost: linear."""
+    """The double nearest to the integer of each ordinal; NaN and infinities stay. Cost: linear."""
     is_large = (np.abs(codes) > EXACT) & np.isfinite(codes)
     if not is_large.any():
         return codes
@@ -54,7 +54,7 @@ def doubles(codes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def encode_one(value: int) -> float:
-    """The ordinal of one whole number."""
+    """The ordinal of one integer."""
     if -EXACT <= value <= EXACT:
         return float(value)
     if not -LARGEST <= value <= LARGEST:

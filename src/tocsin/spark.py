@@ -1,7 +1,8 @@
-"""Standing queries in a Spark program: `standing_queries` gives a frame, `start` runs a whole job."""
+"""Standing queries in a Spark program: `standing_queries` returns a DataFrame, `start` runs a whole job."""
 
 from tocsin.pipeline.frames import standing_queries
-from tocsin.pipeline.jobs import Job, JobError
-from tocsin.pipeline.running import session, start
+from tocsin.pipeline.job.errors import JobError
+from tocsin.pipeline.job.jobs import Job
+from tocsin.pipeline.job.running import session, start
 
 __all__ = ["Job", "JobError", "session", "standing_queries", "start"]

@@ -1,4 +1,4 @@
-"""Times as UTC microseconds and dates as days, from what users write. A finer time is rounded down."""
+"""Parses times to UTC microseconds, rounded down, and dates to days."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 DAY = 86_400_000_000
 
-#: The first and the last time there is, of the years 1 to 9999.
+#: The first and the last time of the years 1 to 9999.
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 

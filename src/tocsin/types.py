@@ -1,4 +1,4 @@
-"""Column types: the names a user writes, and the Arrow types behind them."""
+"""Column types: their names, and the Arrow types behind them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 
-#: Other usual names of the same types.
+#: Aliases.
 _ALIASES = {
     "text": "string",
     "varchar": "string",

@@ -49,3 +49,16 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
     assert finished.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["watch", "--help"]])
+def test_help_imports_nothing_of_the_papers(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom tocsin.cli.main import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name.startswith('tocsin.papers')])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert finished.stdout.splitlines()[-1] == "[]"

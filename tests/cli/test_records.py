@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cli import records as module
 from tocsin.cli.failures import DataFailure
-from tocsin.cli.records import RecordReader
+from tocsin.cli.watching import records as module
+from tocsin.cli.watching.records import RecordReader
 
 #: Few characters, so that quotes, line ends and empty lines meet.
 PIECES = st.lists(st.sampled_from([b"a", b",", b"\n", b"\r\n", b'"x\ny"', b'"q""q"']), max_size=12).map(
@@ -91,7 +91,7 @@ def test_a_followed_file_that_shrinks_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_never_closes_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "LONGEST", 10)
+    monkeypatch.setattr(module, "MAX_RECORD_BYTES", 10)
     path = tmp_path / "bad.csv"
     path.write_bytes(b'a\n1\n"' + b"x\n" * 20)
     descriptor = os.open(path, os.O_RDONLY)

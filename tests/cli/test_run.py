@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.test_status import JOB, shard_figures
 from tocsin.cli import display, run, status
-from tocsin.pipeline.files import LocalFiles
-from tocsin.pipeline.progress import Progress
+from tocsin.pipeline.filesystems.local import LocalFileSystem
+from tocsin.pipeline.job.progress import Progress
 
 Script = Callable[[Progress], None]
 
@@ -50,11 +50,11 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], None]:
         def start(job: Any, *, report: Any, **options: Any) -> Query:
             progress = Progress(job, report)
             progress.enter("starting Spark")
-            progress.keep_in(LocalFiles())
+            progress.persist_to(LocalFileSystem())
             progress.enter("looking for input")
             return Query(lambda: script(progress))
 
-        monkeypatch.setattr("tocsin.pipeline.running.start", start)
+        monkeypatch.setattr("tocsin.pipeline.job.running.start", start)
 
     return use
 
@@ -66,20 +66,20 @@ def rows(taken: int, rejected: int, why: str = "") -> dict[str, Any]:
 def test_something_is_shown_before_the_first_batch(
     job: Path, play: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(display, "SILENCE", 0.01)
-    told: list[str] = []
+    monkeypatch.setattr(display, "SILENCE_SECONDS", 0.01)
+    printed: list[str] = []
 
     def script(progress: Progress) -> None:
         progress.enter("batch 0: reading and applying")
-        while not any("batch 0: reading and applying (" in text for text in told):
-            told.append(capsys.readouterr().err)
+        while not any("batch 0: reading and applying (" in text for text in printed):
+            printed.append(capsys.readouterr().err)
         assert status.main([str(job)]) == 0
-        told.append(capsys.readouterr().out)
-        progress.note(0, [rows(5, 0)])
+        printed.append(capsys.readouterr().out)
+        progress.record_batch(0, [rows(5, 0)])
 
     play(script)
     assert run.main([str(job), "--once"]) == 0
-    before = "".join(told)
+    before = "".join(printed)
     for phase in ("reading the job", "starting Spark", "looking for input", "batch 0: reading"):
         assert phase in before
     assert "no batch has been finished yet" in before
@@ -94,7 +94,7 @@ def test_a_batch_that_a_killed_run_had_finished_is_shown_again(
     def batches(*numbers: int) -> Script:
         def script(progress: Progress) -> None:
             for number in numbers:
-                progress.note(number, [rows(5, 0)])
+                progress.record_batch(number, [rows(5, 0)])
 
         return script
 
@@ -113,7 +113,7 @@ def test_a_source_without_a_usable_row_fails_a_run_that_drains_it(
     job: Path, play: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = rows(0, 10_000, "a.parquet: column 'price' (string) fits in no row")
-    play(lambda progress: progress.note(0, [bad, rows(0, 0)]))
+    play(lambda progress: progress.record_batch(0, [bad, rows(0, 0)]))
     assert run.main([str(job), "--once"]) == 1
     said = capsys.readouterr().err
     assert "every row of trades was rejected, 10,000 in all; a.parquet: column 'price'" in said
@@ -126,8 +126,8 @@ def test_some_rejects_are_said_and_fail_nothing(
     job: Path, play: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def script(progress: Progress) -> None:
-        progress.note(0, [rows(0, 7, "why"), rows(0, 0)])
-        progress.note(1, [rows(1, 0), rows(1, 0)])
+        progress.record_batch(0, [rows(0, 7, "why"), rows(0, 0)])
+        progress.record_batch(1, [rows(1, 0), rows(1, 0)])
 
     play(script)
     assert run.main([str(job), "--once"]) == 0

@@ -89,7 +89,7 @@ def shard_figures() -> dict[str, Any]:
 
 def write_progress(checkpoint: Path) -> None:
     batch = {"batch": 4, "time": time.time(), "shards": [shard_figures()]}
-    told = {"stages": {"addBatch": 0.9, "walCommit": 0.001}, "behind": {"topic": 7}}
+    figures = {"stages": {"addBatch": 0.9, "walCommit": 0.001}, "behind": {"topic": 7}}
     (checkpoint / "tocsin-progress.json").write_text(
-        json.dumps({"job": "alerts", "batches": [{**batch, **told}]})
+        json.dumps({"job": "alerts", "batches": [{**batch, **figures}]})
     )

@@ -142,7 +142,8 @@ def test_window_of_time(shell: Shell) -> None:
 
 
 def test_sparse_rows_and_best_matches(shell: Shell) -> None:
-    rows = '{"age": 30, "city": "Oslo"}\n{"age": [20, 40]}\n{"city": "Rome", "_weights": {"city": 5}}\n'
+    rows = '{"age": 30, "city": "Oslo"}\n{"age": {"low": 20, "high": 40}}\n'
+    rows += '{"city": "Rome", "_weights": {"city": 5}}\n'
     path = shell.file("visitors.jsonl", rows)
     statements = [
         "SELECT * FROM visitors WHERE age > 35",

@@ -508,3 +508,25 @@ def test_a_source_needs_a_name(engine: tocsin.Engine, refused: Refused, name: ob
 def test_bad_table_declarations(engine: tocsin.Engine, refused: Refused) -> None:
     error = refused(tocsin.DeclarationError, engine.create_table, "new", key="y", columns={"x": "double"})
     assert "'y'" in str(error)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_very_long_number_is_shown_short(digits: int) -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("ev")
+    engine.create_table("t", key="k", columns={"k": "string", "x": "double", "n": "bigint"})
+    huge = 10**digits
+    attempts: list[Callable[[], object]] = [
+        lambda: engine.publish("ev", [{"a": huge}]),
+        lambda: engine.publish("ev", {"a": [huge]}),
+        lambda: engine.publish("ev", [{"a": (1, 2, huge)}]),
+        lambda: engine.publish("ev", [{"a": 1, "_weights": {"a": huge}}]),
+        lambda: engine.publish("t", [{"k": "a", "x": huge}]),
+        lambda: engine.publish("t", [{"k": "a", "n": huge}]),
+        lambda: engine.subscribe("SELECT k FROM t WHERE x > :n", n=huge),
+        lambda: engine.subscribe_many("SELECT k FROM t WHERE x > :n", {"n": [huge]}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(tocsin.Error) as refused:
+            attempt()
+        assert len(str(refused.value)) < 300

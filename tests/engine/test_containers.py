@@ -414,3 +414,81 @@ def test_weights_that_are_none_are_refused(weights: Any) -> None:
             with pytest.raises(RowError, match=r"row 0|weight"):
                 engine.publish("s", rows)
         assert engine.publish("s", [{"a": 1.0, "_weights": {"a": np.int64(2)}}]).num_rows == 1
+
+
+#: Attributes of sparse rows that Arrow does not put into one column, or reads in another way than one by one.
+ODD: list[list[Any]] = [
+    [None],
+    [float("nan"), 1],
+    [Decimal("NaN"), Decimal("Infinity"), Decimal("1.50")],
+    [(1, 2, 3)],
+    [("a", "b")],
+    [(2, 1), (1, 2), 3],
+    [[1, "x"], [True, 1], []],
+    [1, "x", True],
+    [{"low": 1, "high": 2}, {"low": 3, "high": 2}],
+    [{"low": 1}],
+    [np.datetime64("2020-01-01T00:00:00.000000001", "ns"), np.datetime64("NaT"), datetime(2020, 1, 1)],
+    [np.longdouble(1), np.float32(0.1), np.int8(1), -0.0],
+    [b"x"],
+    [1.5, None, 2],
+]
+
+
+@pytest.mark.parametrize("values", ODD, ids=repr)
+def test_sparse_rows_are_the_same_as_dicts_and_as_columns(values: list[Any]) -> None:
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    dicts = [{"a": value} for value in values]
+    seen = [
+        seen_of(rows) for rows in (dicts, {"a": values}, {"a": objects}, {"a": np.ma.masked_array(objects)})
+    ]
+    assert seen[1:] == seen[:1] * 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        float("nan"),
+        np.datetime64("NaT"),
+        -0.0,
+        np.float32(0.1),
+        datetime(2020, 1, 1),
+        datetime(2020, 1, 1, tzinfo=UTC),
+        np.datetime64("2020-01-01"),
+        date(2020, 1, 1),
+        True,
+        Decimal("1.50"),
+        np.int8(3),
+        "x",
+    ],
+    ids=repr,
+)
+def test_names_of_sparse_rows_are_the_same_as_dicts_and_as_columns(name: Any) -> None:
+    of_dicts = seen_of([{"a": 1, "n": name}], key="n")
+    assert seen_of({"a": [1], "n": [name]}, key="n") == of_dicts
+    assert (of_dicts == "the key 'n' is null") == (name is None or name != name)
+
+
+def seen_of(rows: Any, key: str | None = None) -> Any:
+    """What subscriptions to sparse rows see, or why the rows are refused."""
+    engine = Engine()
+    engine.create_stream("s", key=key)
+    for condition in ("a = 1", "a > 0", "a < 0", "a = 'x'", "a = TRUE"):
+        engine.subscribe(f"SELECT * FROM s WHERE {condition}", id=condition)
+    try:
+        told = engine.publish("s", rows, rows=True)
+    except RowError as refused:
+        return str(refused).rpartition(": ")[2]
+    return told.select(["subscription", "key", "row"]).to_pylist()
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(5, 2), pa.decimal64(12, 2), pa.decimal256(40, 2)], ids=str)
+@pytest.mark.parametrize("declared", ["float", "double", "decimal(12,2)", "bigint", "int"])
+def test_decimals_of_every_width(kind: pa.DataType, declared: str) -> None:
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "int", "x": declared})
+    engine.publish("t", pa.table({"k": [1], "x": pa.array([Decimal("3.00")], kind)}))
+    engine.subscribe("SELECT k, x FROM t ORDER BY x LIMIT 1", id="s")
+    assert engine.result("s").to_pylist()[0]["x"] == 3

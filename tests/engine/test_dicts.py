@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.engine.dicts import table_of_dicts
-from tocsin.engine.intake import WEIGHTS, read_batch
+from tocsin.engine.conversion.dicts import table_of_dicts
+from tocsin.engine.conversion.intake import WEIGHTS, read_batch
 from tocsin.errors import RowError
 from tocsin.types import ACCEPTED, ColumnType
 

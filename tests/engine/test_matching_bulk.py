@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import tocsin
 from tests.conftest import INTERPRETED
-from tocsin.indexes.matching.adaptive import MANY
+from tocsin.planning.table import ACCESS
+
+MANY = ACCESS.min_subscriptions
 
 NUMBERS = st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf")])
 TEXTS = st.sampled_from(["Oslo", "Rome", "Romeo"])

@@ -174,3 +174,5 @@ def test_a_subscriber_is_told_what_is_wrong() -> None:
         tocsin.Subscriber(0, 1, kind="median")
     with pytest.raises(tocsin.ParameterError, match="same number of dimensions"):
         tocsin.Subscriber([0, 1], 1)
+    with pytest.raises(tocsin.ParameterError, match="the largest value is kind='max'"):
+        tocsin.Subscriber(0, 1, kind="min", descending=True)

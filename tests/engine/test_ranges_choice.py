@@ -10,9 +10,9 @@ import pytest
 
 import tocsin
 from tests.conftest import INTERPRETED
-from tocsin.indexes.ranges.bounds import MANY
+from tocsin.indexes.ranges.steps.bounds import TREE_MIN_BOXES
 
-COUNT = MANY // 20 if INTERPRETED else MANY + 100
+COUNT = TREE_MIN_BOXES // 20 if INTERPRETED else TREE_MIN_BOXES + 100
 
 
 def params(begin: int, end: int) -> pa.Table:
@@ -41,8 +41,8 @@ def test_a_growing_template_finds_its_boxes_in_a_tree(tmp_path: Path, sql: str, 
     engine.subscribe_many(sql, params(0, 50))
     assert "tests every box" in engine.explain("q0")
     engine.subscribe_many(sql, params(50, COUNT))
-    assert ("finds boxes in a tree" in engine.explain("q0")) == (COUNT >= MANY)
-    assert f"a tree from {MANY} on" in engine.explain("q0")
+    assert ("finds boxes in a tree" in engine.explain("q0")) == (COUNT >= TREE_MIN_BOXES)
+    assert f"a tree from {TREE_MIN_BOXES} on" in engine.explain("q0")
     held: dict[str, float | None] = {f"q{number}": 0.0 if "COUNT" in sql else None for number in range(COUNT)}
     rows = {"k": np.arange(60), "x": np.zeros(60), "z": np.zeros(60), "y": np.zeros(60)}
     for _ in range(3):

@@ -21,12 +21,12 @@ from tests.oracles.pair import saved
 from tests.oracles.queries import Aggregate, Distinct, Query, TopK
 from tests.oracles.strategies import PairMachine, bigints, boxes, doubles, effort, limits, names, operands
 from tests.oracles.values import Row
-from tocsin.indexes.ranges.bounds import MANY
+from tocsin.indexes.ranges.steps.bounds import TREE_MIN_BOXES
 
 SHOPS = {"name": "string", "x": "double", "z": "bigint", "y": "double", "kind": "string"}
 kinds = st.sampled_from(["tea", "books", None])
 #: So many that the disks that are not empty have a tree.
-COUNT = MANY // 40 if INTERPRETED else 3 * MANY // 2
+COUNT = TREE_MIN_BOXES // 40 if INTERPRETED else 3 * TREE_MIN_BOXES // 2
 
 
 @st.composite
@@ -139,7 +139,7 @@ def test_a_growing_template_finds_its_regions_in_a_tree(
     numbers = {name: random.integers(-5, 20, COUNT).astype(np.float64) for name in "abc"}
     ids = [f"q{number}" for number in range(COUNT)]
     engine.subscribe_many(statement, pa.table({"id": ids, **numbers}))
-    assert ("finds boxes in a tree" in engine.explain("q0")) == (COUNT >= MANY)
+    assert ("finds boxes in a tree" in engine.explain("q0")) == (COUNT >= TREE_MIN_BOXES)
     held: dict[str, float | None] = dict.fromkeys(ids, 0.0 if answer == "COUNT(*)" else None)
     rows: dict[str, Any] = {"k": np.arange(60)}
     for _ in range(3):

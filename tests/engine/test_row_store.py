@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.engine import rows as rows_module
-from tocsin.engine.deltas import SourceDelta, _differs
-from tocsin.engine.floats import floats_of
-from tocsin.engine.rows import RowStore
+from tocsin.engine.conversion.floats import floats_of
+from tocsin.engine.sources import rows as rows_module
+from tocsin.engine.sources.deltas import SourceDelta, _differs
+from tocsin.engine.sources.rows import RowStore
 
 SCHEMA = pa.schema(
     [("x", pa.float64()), ("n", pa.int64()), ("d", pa.decimal128(9, 2)), ("t", pa.timestamp("us", tz="UTC"))]
@@ -44,12 +44,12 @@ def store_of(batches: list[list[dict[str, object]]]) -> RowStore:
     return store
 
 
-@pytest.mark.parametrize("loose", [2, 32])
+@pytest.mark.parametrize("n_pieces", [2, 32])
 @given(data=st.data(), batches=st.lists(st.lists(ROWS, min_size=1, max_size=4), min_size=1, max_size=6))
 def test_doubles_are_those_of_the_rows_taken(
-    loose: int, data: st.DataObject, batches: list[list[dict[str, object]]]
+    n_pieces: int, data: st.DataObject, batches: list[list[dict[str, object]]]
 ) -> None:
-    with patch.object(rows_module, "LOOSE", loose):
+    with patch.object(rows_module, "MERGE_PIECES", n_pieces):
         store = store_of(batches)
     places = st.lists(st.integers(-1, store.next - 1), max_size=20)
     positions = np.array(data.draw(places), np.int64)

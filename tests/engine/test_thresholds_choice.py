@@ -9,7 +9,9 @@ import pyarrow as pa
 
 import tocsin
 from tests.conftest import INTERPRETED
-from tocsin.indexes.thresholds.adaptive import MANY
+from tocsin.planning.table import DEFERRED
+
+MANY = DEFERRED.min_subscriptions
 
 SQL = "SELECT SUM(shares) FROM trades WHERE price BETWEEN :lo AND :hi HAVING SUM(shares) >= :tau"
 COUNT = MANY // 10 if INTERPRETED else 2 * MANY

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tocsin.gateway import files
+from tocsin.gateway.core.storage import files
 
 #: Calls that a disk without room refuses, and those that a broken one does.
 WRITES = ("write", "overwrite", "sync", "sync_data", "make_folder")

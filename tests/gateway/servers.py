@@ -14,9 +14,9 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from tocsin.gateway import serving
-from tocsin.gateway.server import Settings
-from tocsin.gateway.serving import WebServer, first_key
+from tocsin.gateway.http import serving
+from tocsin.gateway.http.server import Settings
+from tocsin.gateway.http.serving import WebServer, first_key
 
 STOCKS = {"symbol": "string", "risk": "double", "per": "double", "owner": "int"}
 TOP = "SELECT symbol, per FROM stocks WHERE risk BETWEEN :lo AND :hi ORDER BY per LIMIT 3"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.servers import TOP, Gateway
-from tocsin.gateway.bodies import write_arrow
+from tocsin.gateway.core.bodies import write_arrow
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -143,7 +143,9 @@ def test_an_event_is_tried_without_publishing_it(gateway: Gateway) -> None:
     gateway.ok("POST", "/v1/subscriptions", {"sql": sql, "id": "oslo"})
     tried = gateway.ok("POST", "/v1/streams/visitors/try", {"event": {"age": 41, "city": "Oslo"}})["tried"]
     assert [(each["id"], each["matches"]) for each in tried] == [("oslo", True)]
-    tried = gateway.ok("POST", "/v1/streams/visitors/try", {"event": {"age": [20, 25]}})["tried"]
+    tried = gateway.ok("POST", "/v1/streams/visitors/try", {"event": {"age": {"low": 20, "high": 25}}})[
+        "tried"
+    ]
     assert not tried[0]["matches"]
     assert len(tried[0]["predicates"]) == 2
     assert gateway.ok("GET", "/v1/streams/visitors")["counts"]["rows"] == 0

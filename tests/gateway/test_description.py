@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 
 from tests.gateway.servers import Gateway, running
-from tocsin.gateway.api.openapi import describe
-from tocsin.gateway.app import ENDPOINTS
+from tocsin.gateway.http.api.openapi import describe
+from tocsin.gateway.http.app import ENDPOINTS
 
 #: Where 400 is an answer to what the description allows: a text that is no SQL, a condition that is none, an
 #: unknown column type, rows of other columns than the table's, a cursor that is none; 403 is a tenant that

@@ -13,12 +13,12 @@ import pytest
 
 from tests.gateway.faults import Faults
 from tocsin.client import Answer
-from tocsin.engine.catalog import Declaration
+from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error
-from tocsin.gateway.cursors import read_cursor
-from tocsin.gateway.dealings import Asking, Opening
+from tocsin.gateway.core.hub import Hub
+from tocsin.gateway.core.protocol import WatchRequest, WatchStart
 from tocsin.gateway.failures import Unavailable
-from tocsin.gateway.hub import Hub
+from tocsin.gateway.live.cursors import read_cursor
 
 ALL = {"*": ""}
 TOP = "SELECT k, x FROM t WHERE x > 0 ORDER BY x LIMIT 2"
@@ -60,12 +60,12 @@ class Watcher:
 
     def come_back(self, hub: Hub) -> None:
         """Resume, or begin anew where that is refused."""
-        (opening,) = hub.open([Asking("main", self.name, read_cursor(self.cursor, hub.epoch))])
-        assert isinstance(opening, Opening)
+        (opening,) = hub.open([WatchRequest("main", self.name, read_cursor(self.cursor, hub.epoch))])
+        assert isinstance(opening, WatchStart)
         if opening.kind == "too-old":
             self.was_too_old = True
-            (opening,) = hub.open([Asking("main", self.name, None)])
-            assert isinstance(opening, Opening)
+            (opening,) = hub.open([WatchRequest("main", self.name, None)])
+            assert isinstance(opening, WatchStart)
         if opening.kind == "snapshot":
             self.answer.begin(json.loads(opening.changes))
         for told in opening.batches:
@@ -118,7 +118,7 @@ class World:
             self.hub.sync()
         except Unavailable:
             assert self.hub.failure is not None
-            assert self.hub.told() == [], "what was refused is told to nobody"
+            assert self.hub.drain_batches() == [], "what was refused is told to nobody"
             self.doubtful = step, given
             return
         self.take(step, given)
@@ -137,7 +137,7 @@ class World:
             self.events += [x for x in given if x > 1]
 
     def deliver(self) -> None:
-        for full, told in self.hub.told():
+        for full, told in self.hub.drain_batches():
             self.note(full, told.number, told.changes)
             for watcher in self.watchers:
                 if full == f"main/{watcher.name}":
@@ -180,12 +180,12 @@ class World:
     def refuses(self) -> None:
         """Nothing is read or taken any more."""
         with pytest.raises(Unavailable, match="cannot be written"):
-            self.hub.open([Asking("main", "top", None)])
+            self.hub.open([WatchRequest("main", "top", None)])
         with pytest.raises(Unavailable, match="cannot be written"):
             self.hub.result("main", "top")
         with pytest.raises(Unavailable, match="cannot be written"):
             self.hub.publish("t", "json", b'[{"k": "z", "x": 9}]')
-        assert self.hub.told() == []
+        assert self.hub.drain_batches() == []
 
 
 def play(folder: Path, error: int, at: int) -> Faults:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from benchmarks.gateway_parts.process import Gateway as Process
 
 from tests.gateway.servers import Gateway
 from tocsin.client import Answer
+from tocsin.errors import StateError
+from tocsin.gateway.core.hub import Hub
+from tocsin.gateway.core.storage import files
 
 TOP = "SELECT k, x FROM t WHERE x > 0 ORDER BY x LIMIT 3"
 
@@ -53,3 +58,17 @@ def test_a_full_disk_refuses_and_nothing_of_it_is_told(tmp_path: Path) -> None:
     finally:
         gateway.close()
         assert process.stop() == 0
+
+
+def test_a_start_that_cannot_write_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Hub(tmp_path).close()
+    monkeypatch.setattr(files, "truncate", no_room)
+    with pytest.raises(StateError) as refused:
+        Hub(tmp_path)
+    assert "No space left" in str(refused.value)
+    assert "log-" in str(refused.value)
+    assert "make room" in str(refused.value)
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

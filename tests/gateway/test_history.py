@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.gateway.history import History, Told
+from tocsin.gateway.core.history import DeliveredBatch, History
 
 STEPS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), max_size=40)
 
@@ -15,9 +15,9 @@ def test_what_is_told_again_is_all_of_it_or_nothing(
     steps: list[tuple[str, int]], per_subscription: int, characters: int
 ) -> None:
     history = History(per_subscription=per_subscription, characters=characters)
-    everything: dict[str, list[Told]] = {"a": [], "b": []}
+    everything: dict[str, list[DeliveredBatch]] = {"a": [], "b": []}
     for number, (subscription, size) in enumerate(steps, 1):
-        told = Told(number, "x" * size)
+        told = DeliveredBatch(number, "x" * size)
         history.append(subscription, told)
         everything[subscription].append(told)
         assert history.size <= characters
@@ -34,15 +34,26 @@ def test_what_is_told_again_is_all_of_it_or_nothing(
 def test_the_newest_are_retained() -> None:
     history = History(per_subscription=2)
     for number in range(1, 6):
-        history.append("a", Told(number, "[]"))
-    assert history.since("a", 3) == [Told(4, "[]"), Told(5, "[]")]
+        history.append("a", DeliveredBatch(number, "[]"))
+    assert history.since("a", 3) == [DeliveredBatch(4, "[]"), DeliveredBatch(5, "[]")]
     assert history.since("a", 2) is None
 
 
 def test_a_new_subscription_of_an_old_name_knows_nothing_older() -> None:
     history = History()
-    history.append("a", Told(1, "[]"))
+    history.append("a", DeliveredBatch(1, "[]"))
     history.open("a", 5)
     assert history.since("a", 4) is None
     assert history.since("a", 5) == []
     assert history.size == 0
+
+
+def test_a_tenant_gives_way_to_nobody_who_has_more() -> None:
+    history = History(characters=100)
+    history.append("small/a", DeliveredBatch(1, "x" * 10))
+    for number in range(2, 50):
+        history.append("large/a", DeliveredBatch(number, "x" * 40))
+        history.append("larger/a", DeliveredBatch(number, "x" * 60))
+        assert history.size <= 100
+    assert history.since("small/a", 0) == [DeliveredBatch(1, "x" * 10)]
+    assert history.since("large/a", 1) is None

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tocsin import StateError
-from tocsin.engine.catalog import Declaration
 from tocsin.engine.engine import Engine
-from tocsin.gateway.book import own_id
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.gateway.core.catalog import own_id
+from tocsin.gateway.core.hub import Hub
+from tocsin.gateway.core.sketches import SKETCHES
 from tocsin.gateway.failures import QuotaExceeded, Unavailable
-from tocsin.gateway.hub import SKETCHES, Hub
 
 ALL = {"*": ""}
 ROW = b'[{"k": "a", "x": 1}]'
@@ -47,7 +48,7 @@ def test_a_failure_in_the_middle_goes_back_to_what_is_on_disk(
         hub.publish("t", "json", b'[{"k": "b", "x": 2}]')
     assert hub.number == number
     assert hub.result("main", "s").to_pylist() == [{"k": "a"}]
-    assert [full for full, _ in hub.told()] == ["main/s"], "what was accepted before is told once"
+    assert [full for full, _ in hub.drain_batches()] == ["main/s"], "what was accepted before is told once"
     hub.publish("t", "json", b'[{"k": "c", "x": 0.5}]')
     assert hub.result("main", "s").to_pylist() == [{"k": "c"}, {"k": "a"}]
     hub.close()
@@ -94,7 +95,7 @@ def test_what_has_ended_is_forgotten(hub: Hub) -> None:
         hub.space("main", f"n{number}", ALL)
     assert len(hub._sketches) == SKETCHES
     assert hub.unsubscribe("main", [f"n{number}" for number in range(30)] * 2).ids[-1] == "n29"
-    assert [template.sql for template in hub._book.templates()] == [TOP]
+    assert [template.sql for template in hub._catalog.templates()] == [TOP]
     assert hub.subscriptions == 1
     assert hub.unsubscribe("main", ["n1"]).ids == ()
     hub.close()
@@ -103,8 +104,8 @@ def test_what_has_ended_is_forgotten(hub: Hub) -> None:
 def test_a_tenant_cannot_push_out_what_is_remembered_of_another(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tocsin.gateway.hub.REMEMBERED_BATCHES", 2)
-    monkeypatch.setattr("tocsin.gateway.book.REMEMBERED", 2)
+    monkeypatch.setattr("tocsin.gateway.core.idempotency.REMEMBERED_BATCHES", 2)
+    monkeypatch.setattr("tocsin.gateway.core.catalog.REMEMBERED", 2)
     hub.declare(Declaration("stream", "e", {"w": "bigint"}))
     alarm = "SELECT SUM(w) FROM e HAVING SUM(w) >= 1"
     hub.subscribe("quiet", alarm, {}, grants=ALL, id="q")
@@ -113,7 +114,7 @@ def test_a_tenant_cannot_push_out_what_is_remembered_of_another(
         hub.subscribe("loud", alarm, {}, grants=ALL, id=f"l{number}")
         hub.publish("e", "json", b'[{"w": 1}]', batch=f"loud/e/{number}")
     assert hub.publish("e", "json", b'[{"w": 1}]', batch="quiet/e/b") == first
-    assert hub.held("quiet", "q").is_over
+    assert hub.subscription("quiet", "q").is_matured
     assert [own_id(full) for full, _ in hub.page("loud")] == ["l7", "l8"]
     hub.close()
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tocsin.client import Answer
-from tocsin.engine.catalog import Declaration
-from tocsin.gateway.changes import Pending
-from tocsin.gateway.cursors import read_cursor
-from tocsin.gateway.dealings import Asking, Opening
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.gateway.core.changes import ChangeCoalescer
+from tocsin.gateway.core.hub import Hub
+from tocsin.gateway.core.protocol import WatchRequest, WatchStart
+from tocsin.gateway.core.storage.log import Record, encode
 from tocsin.gateway.failures import KeyReused
-from tocsin.gateway.hub import Hub
-from tocsin.gateway.log import Record, encode
+from tocsin.gateway.live.cursors import read_cursor
 
 TOP = "SELECT symbol, per FROM stocks WHERE risk BETWEEN :lo AND :hi ORDER BY per LIMIT 2"
 ALL = {"*": ""}
@@ -121,7 +121,7 @@ class HubMachine(RuleBasedStateMachine):
         client = self.clients[name]
         opening = self.open(name, client.cursor)
         if opening.kind == "resumed":
-            pending = Pending()
+            pending = ChangeCoalescer()
             for told in opening.batches:
                 pending.add(json.loads(told.changes))
             client.answer.apply(pending.net(json.loads(self.hub.answer(f"main/{name}"))))
@@ -147,7 +147,7 @@ class HubMachine(RuleBasedStateMachine):
         self.hub = Hub(self.folder, retained=3)
         assert self.hub.number == number
         assert (self.hub.epoch == epoch) == (torn == 0), "numbers of a torn end come again"
-        assert self.hub.told() == []
+        assert self.hub.drain_batches() == []
         for client in self.clients.values():
             client.is_connected = False
 
@@ -165,14 +165,14 @@ class HubMachine(RuleBasedStateMachine):
     def cursor(self, number: int) -> str:
         return f"{self.hub.epoch}.{number}"
 
-    def open(self, name: str, cursor: str | None) -> Opening:
-        (opening,) = self.hub.open([Asking("main", name, read_cursor(cursor, self.hub.epoch))])
-        assert isinstance(opening, Opening)
+    def open(self, name: str, cursor: str | None) -> WatchStart:
+        (opening,) = self.hub.open([WatchRequest("main", name, read_cursor(cursor, self.hub.epoch))])
+        assert isinstance(opening, WatchStart)
         return opening
 
     def deliver(self) -> None:
         self.hub.sync()
-        for full, told in self.hub.told():
+        for full, told in self.hub.drain_batches():
             client = self.clients.get(full.removeprefix("main/"))
             if client is not None and client.is_connected:
                 client.answer.apply(json.loads(told.changes))

@@ -21,7 +21,7 @@ def send(gateway: Gateway, path: str, given: Any, key: str = "k1", by: str | Non
 @pytest.mark.parametrize("is_orderly", [True, False], ids=["snapshot", "log"])
 def test_a_key_is_for_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_orderly: bool) -> None:
     if not is_orderly:
-        monkeypatch.setattr("tocsin.gateway.hub.Hub.snapshot", lambda hub: None)
+        monkeypatch.setattr("tocsin.gateway.core.hub.Hub.snapshot", lambda hub: None)
     rows, one, bulk = "/v1/tables/stocks/rows", "/v1/subscriptions", "/v1/subscriptions/bulk"
     asked = {"sql": TOP, "params": RANGE}
     many = {"sql": TOP, "params": {"lo": [0, 1], "hi": [5, 6]}}

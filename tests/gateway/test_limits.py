@@ -19,9 +19,9 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.gateway.servers import STOCKS, TOP, Gateway, running
 from tocsin import RowError
-from tocsin.gateway import prompt
-from tocsin.gateway.arrivals import refuse_bombs
-from tocsin.gateway.bodies import read_arrow, write_arrow
+from tocsin.gateway.core.arrow_limits import refuse_bombs
+from tocsin.gateway.core.bodies import read_arrow, write_arrow
+from tocsin.gateway.http import request_timeouts
 
 ALL = "SELECT symbol FROM stocks"
 
@@ -154,7 +154,7 @@ def test_a_flood_of_frames_from_one_who_does_not_listen_is_held_back(gateway: Ga
 
 
 def test_a_head_that_comes_in_drops_is_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt, "PATIENCE", 0.3)
+    monkeypatch.setattr(request_timeouts, "PATIENCE", 0.3)
     for begun in (
         b"",
         b"GET /health HTTP/1.1\r\nHost: x\r\n",

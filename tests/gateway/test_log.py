@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tocsin import StateError
-from tocsin.gateway import files
-from tocsin.gateway.log import Log, Record, encode
+from tocsin.gateway.core.storage import files
+from tocsin.gateway.core.storage.log import Log, Record, encode
 
 RECORDS = [Record(number, {"op": "publish", "n": number}, b"x" * number) for number in range(1, 6)]
 ENDS = [sum(len(encode(record)) for record in RECORDS[:count]) for count in range(6)]

@@ -22,16 +22,16 @@ from tests.gateway.servers import Gateway, running
 from tests.network.servers import NatsServer
 from tocsin import StateError
 from tocsin.client import Answer, AsyncClient
-from tocsin.gateway.server import Server, Settings
-from tocsin.gateway.spaces import read_statement
+from tocsin.gateway.edge.spaces import read_statement
+from tocsin.gateway.http.server import Server, Settings
 from tocsin.network.areas import points_of
 from tocsin.network.publishing import Publisher
 from tocsin.network.zones import Zones
 
 pytest.importorskip("nats")
 
-from tocsin.gateway import following
-from tocsin.gateway.edge_hub import EdgeHub
+from tocsin.gateway.edge import job_consumer
+from tocsin.gateway.edge.edge_hub import EdgeHub
 from tocsin.network.nats import NatsCarrier
 
 ROOT = "alerts"
@@ -272,7 +272,7 @@ class Plain(NatsServer):
 def test_a_nats_server_that_is_not_there_or_has_no_jetstream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "PATIENCE", 2.0)
+    monkeypatch.setattr(job_consumer, "PATIENCE", 2.0)
     plain = Plain(tmp_path)
     plain.start()
     try:
@@ -304,13 +304,13 @@ def test_parameters_of_every_number_type_outlive_a_snapshot(tmp_path: Path) -> N
     for kind in (pa.int8(), pa.float32(), pa.float64(), pa.decimal128(21, 2)):
         params = {"lo": pa.array([1]).cast(kind), "hi": pa.array([2]).cast(kind)}
         hub.subscribe_many("main", TOP, pa.table(params), grants={"*": ""})
-    arrived, _ = hub.moves()
+    arrived, _ = hub.drain_moves()
     hub.sync()
     hub.snapshot()
     hub.close()
     again = edge_hub(tmp_path)
     assert {full: seat.lo for full, seat in arrived.items()} == dict.fromkeys(arrived, (1.0,))
-    assert again.moves()[0] == arrived
+    assert again.drain_moves()[0] == arrived
     again.close()
 
 
@@ -393,7 +393,7 @@ def test_all_kinds_in_more_waves_than_are_kept(
     fed: Gateway, job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every subscription comes alone while the job goes on, and one edge takes over from many."""
-    caplog.set_level("INFO", "tocsin.gateway.following")
+    caplog.set_level("INFO", "tocsin.gateway.edge.job_consumer")
     asked: dict[str, tuple[str, float, float]] = {}
     feeding = threading.Thread(target=lambda: asyncio.run(job.change(40)))
     with fed.live() as live:

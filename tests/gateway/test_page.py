@@ -259,6 +259,7 @@ def test_a_subscription_by_keyboard_alone(page: Any, gateway: Gateway) -> None:
     playwright.expect(board(page, "typed")).to_have_count(0)
     assert focused(page).startswith("End "), "the focus goes on with the next board"
     tab_to(page, "space")
+    playwright.expect(page.locator("#space-says")).to_contain_text("subscriptions", timeout=30_000)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     playwright.expect(page.locator("#space-says")).to_contain_text("was ")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.gateway.servers import Gateway, running
 from tocsin.client import Client
-from tocsin.gateway.changes import newest_events, texts
-from tocsin.gateway.recent import Recent
+from tocsin.gateway.core.changes import newest_events, texts
+from tocsin.gateway.core.recent import Recent
 
 MATCH = {"sql": "SELECT x FROM e WHERE x > 10", "id": "match"}
 ALARM = {"sql": "SELECT SUM(x) FROM e HAVING SUM(x) >= 20", "id": "alarm", "repeat": True}
@@ -37,7 +37,7 @@ def test_who_was_away_sees_the_last_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_orderly: bool
 ) -> None:
     if not is_orderly:
-        monkeypatch.setattr("tocsin.gateway.hub.Hub.snapshot", lambda hub: None)
+        monkeypatch.setattr("tocsin.gateway.core.hub.Hub.snapshot", lambda hub: None)
     expected = [[14, 15, 16], ["mature"] * 3, ["mature"]]
     with running(tmp_path, recent=3) as gateway:
         gateway.ok("POST", "/v1/streams", {"name": "e", "columns": {"x": "int"}})

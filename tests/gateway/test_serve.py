@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
+import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -14,8 +16,9 @@ import pytest
 
 from tests.cli.commands import environment
 from tests.gateway.servers import running, secret_of
+from tocsin.gateway.http.request_timeouts import RESERVED
+from tocsin.gateway.http.server import Settings
 from tocsin.gateway.registry import Registry
-from tocsin.gateway.server import Settings
 
 
 def serve(*arguments: str) -> subprocess.Popen[str]:
@@ -131,3 +134,41 @@ def ours(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """What the server's own process would log: the test's clients log what they send."""
     client = ("httpx", "httpcore", "websockets")
     return [record for record in caplog.records if not record.name.startswith(client)]
+
+
+@pytest.mark.slow
+def test_connections_leave_descriptors_for_files(tmp_path: Path) -> None:
+    """More connections than the system allows: the rest is cut off, and the server goes on."""
+    with serve("--folder", str(tmp_path), "--port", "0") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        key = process.stdout.readline().strip()
+        port = int(json.loads(process.stderr.readline())["message"].rpartition(":")[2])
+        try:
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (RESERVED + 20, RESERVED + 20))
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                client.headers["Authorization"] = f"Bearer {key}"
+                assert client.get("/ready").status_code == 200
+                idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+                table = {"name": "t", "key": "k", "columns": {"k": "string", "x": "double"}}
+                assert client.post("/v1/tables", json=table).is_success
+                assert client.post("/v1/tables/t/rows", json=[{"k": "a", "x": 1}]).is_success
+                cut_off = 0
+                for connection in idle:
+                    connection.settimeout(0.05)
+                    with suppress(TimeoutError):
+                        try:
+                            cut_off += connection.recv(1) == b""
+                        except ConnectionResetError:
+                            cut_off += 1
+                    connection.close()
+                assert 80 <= cut_off < 100
+                with httpx.Client(base_url=client.base_url, timeout=60) as another:
+                    assert another.get("/ready").status_code == 200
+        finally:
+            process.terminate()
+            rest = process.stderr.read()
+        assert process.wait() == 0
+    assert "resource" not in rest
+    assert len(rest.splitlines()) < 50

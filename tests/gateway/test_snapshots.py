@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tocsin import StateError
-from tocsin.engine.catalog import Declaration
-from tocsin.gateway import snapshots
-from tocsin.gateway.hub import Hub
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.gateway.core.hub import Hub
+from tocsin.gateway.core.storage import snapshots
 
 ALL = {"*": ""}
 FILES = ["checksums", "engine.tocsin", "history.arrow", "hub.json", "recent.arrow", "subscriptions.arrow"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tocsin
 from tocsin.client import Answer
 from tocsin.errors import ParameterError
-from tocsin.gateway.spaces import check_space, read_statement, source_of
+from tocsin.gateway.edge.spaces import check_space, read_statement, source_of
 from tocsin.subscriber import Entry
 
 TOP = "SELECT k, y FROM t WHERE x BETWEEN :lo AND :hi ORDER BY y LIMIT 4"

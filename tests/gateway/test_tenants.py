@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.gateway.servers import Gateway
 from tocsin import DeclarationError, Engine, Error
-from tocsin.engine.catalog import Declaration
-from tocsin.gateway.statements import check, check_condition, schema_of
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.gateway.core.statements import check, check_condition, schema_of
 
 TOP = "SELECT symbol, per FROM stocks ORDER BY per LIMIT 100"
 SECRET = "SECRET"
@@ -281,6 +281,20 @@ def test_an_explanation_counts_what_is_ones_own(gateway: Gateway, keys: tuple[st
             mine = gateway.ok("POST", "/v1/subscriptions", {"sql": sql, "params": {"a": 5}}, key=bolt)["id"]
             texts.append(gateway.ok("GET", f"/v1/subscriptions/{mine}/explain", key=bolt)["text"])
             gateway.ok("DELETE", f"/v1/subscriptions/{mine}", key=bolt)
-            assert "(1 of yours with this statement)" in texts[-1]
+            assert "index: shared, with 1 of yours for this statement" in texts[-1]
         first, second = (text.split("\n", 1)[1] for text in texts)
         assert first == second
+
+
+def test_only_the_operator_names_an_index(gateway: Gateway, keys: tuple[str, str]) -> None:
+    """A slow index would be everybody's cost."""
+    acme, _ = keys
+    hinted = "SELECT /*+ INDEX('long-lists') */ symbol, per FROM stocks ORDER BY per LIMIT 3"
+    answer = gateway.call("POST", "/v1/subscriptions", {"sql": hinted}, key=acme)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+    sid = gateway.ok("POST", "/v1/subscriptions", {"sql": hinted})["id"]
+    assert "long top-k lists" in gateway.ok("GET", f"/v1/subscriptions/{sid}/explain")["text"]
+    gateway.ok("DELETE", f"/v1/subscriptions/{sid}")
+    refused = "SELECT /*+ INDEX('tiles') */ per FROM stocks WHERE per > 1 AND risk > 1 ORDER BY per LIMIT 3"
+    answer = gateway.call("POST", "/v1/subscriptions", {"sql": refused})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "index-refused")

@@ -15,41 +15,50 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tests.oracles.members import Row, State, delta_of
-from tocsin.indexes.contract import LEAVE, Bools, RowIndex
+from tests.oracles.members import MemberRow, State, delta_of
+from tests.planning.indexes import aggregate_index, matching, minmax_of_range, thresholds, topk_of_range
+from tocsin.arrays.changes import LEAVE
+from tocsin.arrays.strings import StringInterner
+from tocsin.arrays.types import Bools
+from tocsin.indexes.contract import RowIndex
+from tocsin.indexes.filters.index import FilterIndex
 from tocsin.indexes.matching import (
     AccessIndex,
-    AdaptiveMatching,
     IdOrder,
     MatchScan,
     PredicateColumns,
     events_from_rows,
 )
+from tocsin.indexes.preferences import CandidateLists
+from tocsin.indexes.preferences.long_lists import LongLists
 from tocsin.indexes.ranges import (
-    ExtremeRange,
-    RangeAggregate,
     RangeDistinct,
     RangeJoin,
-    RangeTopK,
-    TopKRange,
-    TopKScan,
+    TopKBoxTree,
+    TopKTiles,
 )
-from tocsin.indexes.ranges.bounds import TREES, Trees
-from tocsin.indexes.shared.limits import ByLimit, LimitClass
-from tocsin.indexes.shared.longlists import LongLists
-from tocsin.indexes.shared.members import Members
-from tocsin.indexes.shared.names import Names
-from tocsin.indexes.shared.programs import program
-from tocsin.indexes.thresholds import AdaptiveThresholds, LazyThresholds, ThresholdScan
-from tocsin.indexes.windows import PreferenceViews
-from tocsin.papers.sliding_windows import PreferenceScan
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
+from tocsin.kernels.programs import program
+from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex, TreeOptions
+from tocsin.papers.sliding_windows import (
+    MatrixRecompute,
+    PreferenceScan,
+    SkybandMonitoring,
+    ThresholdSortedLists,
+    TopKMonitoring,
+)
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
+from tocsin.planning.adaptive import SwitchPoint
+from tocsin.planning.limits import ByLimit, LimitClass
+from tocsin.planning.table import ACCESS, DEFERRED
 
 #: A capacity to an empty index. Rooms differ in what `register` and `apply` take.
 Make: TypeAlias = Callable[[int], Any]
 
 NAN, INF = math.nan, math.inf
+LEAVES_OF_TWO = TreeOptions(leaf=2)
 NUMBERS = (-INF, -1.0, -0.0, 0.0, 1.0, 2.0, INF, NAN)
 BOUNDS = (-INF, -1.0, -0.0, 0.0, 1.0, 2.0, INF)
 TEXTS = ("", "a", "abcdef", "abcdefg", "é")
@@ -89,11 +98,16 @@ class Workload(ABC):
     has_rows = False
     #: whether the engine may hand `apply` what it cannot write to
     takes_read_only = True
+    #: rounds of coming and going that it takes at least until what is wasted is compacted
+    least_rounds = 0
 
     @property
-    def room(self) -> str:
-        """The room of the indexes that this one is of."""
-        return type(self.make(2)).__module__.split(".")[2]
+    def folder(self) -> str:
+        """The folder of the indexes that this one is of."""
+        index = self.make(2)
+        for part in ("_first", "current"):
+            index = getattr(index, part, index)
+        return type(index).__module__.split(".")[2]
 
     @abstractmethod
     def values(self, random: Random, count: int) -> Any:
@@ -139,6 +153,8 @@ class RowWorkload(Workload):
     #: the columns of a row after those of the box
     extra: Callable[[Random], tuple[float, ...]] = lambda random: (random.choice(NUMBERS),)
     n_theta: int = 0
+    #: whether rows leave in the order in which they arrived
+    is_window: bool = False
     has_rows = True
 
     def values(self, random: Random, count: int) -> Mapping[str, np.ndarray]:
@@ -159,7 +175,7 @@ class RowWorkload(Workload):
         }
 
     def source(self) -> Source:
-        return RowSource(self)
+        return WindowSource(self) if self.is_window else RowSource(self)
 
     def batch(self, steps: Sequence[RowStep]) -> tuple[Any, ...]:
         side = steps[0].side if steps else 0
@@ -215,15 +231,28 @@ class RowSource:
                 table[slot] = row._replace(values=self._row(random, side).values)
         return self._move(side, table)
 
-    def _row(self, random: Random, side: int) -> Row:
+    def _row(self, random: Random, side: int) -> MemberRow:
         self._born += 1
         box = tuple(random.choice(NUMBERS) for _ in range(self._workload.dimensions[side]))
-        return Row(self._born, box + self._workload.extra(random))
+        return MemberRow(self._born, box + self._workload.extra(random))
 
     def _move(self, side: int, table: State) -> RowStep:
         before = self._tables
         self._tables = (*before[:side], table, *before[side + 1 :])
         return RowStep(side, before, self._tables)
+
+
+class WindowSource(RowSource):
+    """A window, whose oldest rows leave first."""
+
+    def _step(self, random: Random, side: int) -> RowStep:
+        table = dict(self._tables[side])
+        for slot in sorted(table, key=lambda slot: table[slot].born)[: random.randint(0, 2)]:
+            del table[slot]
+        free = [slot for slot in range(6) if slot not in table]
+        for slot in random.sample(free, min(len(free), random.randint(0, 3))):
+            table[slot] = self._row(random, side)
+        return self._move(side, table)
 
 
 class EventSource:
@@ -241,7 +270,7 @@ class EventSource:
 
 @dataclass(frozen=True)
 class ThresholdWorkload(Workload):
-    """An index of the thresholds room; a step is a point and a weight."""
+    """An index of thresholds; a step is a point and a weight."""
 
     make: Make
     dimensions: int = 1
@@ -273,11 +302,12 @@ class ThresholdWorkload(Workload):
 
 @dataclass(frozen=True)
 class MatchWorkload(Workload):
-    """An index of the matching room; a step is a sparse row."""
+    """An index of boolean expressions; a step is a sparse row."""
 
     make: Make
     top: int | None = None
-    # Events are read into fresh columns by the room itself, and ids are the engine's own.
+    least_rounds: int = 0
+    # Events are read into fresh columns by the indexes themselves, and ids are the engine's own.
     takes_read_only = False
 
     def values(self, random: Random, count: int) -> list[PredicateColumns]:
@@ -313,7 +343,7 @@ class MatchWorkload(Workload):
 
 def _ids() -> IdOrder:
     """Ids whose order is not that of the slots."""
-    names = Names()
+    names = StringInterner()
     owner = np.array([names.add_one(f"id{5 * slot % SLOTS}")[0] for slot in range(SLOTS)], np.int32)
     return IdOrder(names.columns.heap, names.columns.starts, names.columns.lengths, owner)
 
@@ -325,7 +355,7 @@ def _code(random: Random) -> tuple[float, ...]:
 
 
 #: Trees over boxes from two of them on, with one a leaf and two in the tail.
-TINY = Trees(many=2, leaf=1, tail=2)
+TINY = TreeSettings(min_boxes=2, leaf=1, tail=2)
 
 _SUM = program([("column", 0), ("theta", 0), ("multiply", 0), ("column", 1), ("add", 0)])
 
@@ -344,10 +374,10 @@ def _long_lists(capacity: int) -> LongLists:
 
 
 def _aggregate(
-    function: str, dimensions: int, trees: Trees = TREES, region: str | None = None
+    function: str, dimensions: int, trees: TreeSettings = TREE_SETTINGS, region: str | None = None
 ) -> RowWorkload:
-    def make(capacity: int) -> RangeAggregate:
-        return RangeAggregate(dimensions, function=function, region=region, capacity=capacity, trees=trees)
+    def make(capacity: int) -> RowIndex:
+        return aggregate_index(dimensions, function=function, region=region, capacity=capacity, trees=trees)
 
     if region is None:
         return RowWorkload(make, ONE_VALUE, (dimensions,))
@@ -355,41 +385,47 @@ def _aggregate(
 
 
 def _preference(
-    kind: Callable[..., RowIndex], *, newest_first: bool, descending: bool, dimensions: int, **more: int
+    kind: Callable[..., RowIndex],
+    *,
+    newest_first: bool,
+    descending: bool,
+    dimensions: int,
+    is_window: bool = False,
+    **more: int,
 ) -> RowWorkload:
     def make(capacity: int) -> RowIndex:
         return kind(
             dimensions, _SUM, descending=descending, newest_first=newest_first, capacity=capacity, **more
         )
 
-    return RowWorkload(make, BY_RANK, (dimensions,), _two_columns, n_theta=1)
+    return RowWorkload(make, BY_RANK, (dimensions,), _two_columns, n_theta=1, is_window=is_window)
 
 
 WORKLOADS: dict[str, Workload] = {
-    "top-k": RowWorkload(lambda capacity: TopKScan(1, descending=False, capacity=capacity), BY_RANK),
+    "top-k": RowWorkload(lambda capacity: TopKBoxTree(1, descending=False, capacity=capacity), BY_RANK),
     "top-k descending": RowWorkload(
-        lambda capacity: TopKScan(2, descending=True, capacity=capacity), BY_RANK, (2,)
+        lambda capacity: TopKBoxTree(2, descending=True, capacity=capacity), BY_RANK, (2,)
     ),
-    "top-k by tiles": RowWorkload(lambda capacity: RangeTopK(descending=True, capacity=capacity), BY_RANK),
+    "top-k by tiles": RowWorkload(lambda capacity: TopKTiles(descending=True, capacity=capacity), BY_RANK),
     "top-k by tiles, long steps": RowWorkload(
-        lambda capacity: RangeTopK(descending=False, capacity=capacity, log_room=2), BY_RANK
+        lambda capacity: TopKTiles(descending=False, capacity=capacity, log_capacity=2), BY_RANK
     ),
     "top-k by scan or tiles": RowWorkload(
-        lambda capacity: TopKRange(descending=False, capacity=capacity, many=4), BY_RANK
+        lambda capacity: topk_of_range(descending=False, capacity=capacity, min_subscriptions=4), BY_RANK
     ),
     "long top-k lists": RowWorkload(_long_lists, BY_RANK),
     "top-k by classes of k": RowWorkload(
         lambda capacity: ByLimit(
-            TopKRange(descending=False, capacity=capacity, many=4),
+            topk_of_range(descending=False, capacity=capacity, min_subscriptions=4),
             [LimitClass(1, lambda: _long_lists(capacity))],
         ),
         BY_RANK,
     ),
     "min by scan or tiles": RowWorkload(
-        lambda capacity: ExtremeRange(descending=False, capacity=capacity, many=2), ONE_VALUE
+        lambda capacity: minmax_of_range(descending=False, capacity=capacity, min_subscriptions=2), ONE_VALUE
     ),
     "top-k of boxes by tree": RowWorkload(
-        lambda capacity: TopKScan(2, descending=False, capacity=capacity, trees=TINY), BY_RANK, (2,)
+        lambda capacity: TopKBoxTree(2, descending=False, capacity=capacity, trees=TINY), BY_RANK, (2,)
     ),
     "min": _aggregate("min", 1),
     "max by tree": _aggregate("max", 2, TINY),
@@ -405,17 +441,17 @@ WORKLOADS: dict[str, Workload] = {
         lambda capacity: RangeDistinct(2, capacity=capacity, trees=TINY), BY_CODE, (2,), extra=_code
     ),
     "top-k of disks": RowWorkload(
-        lambda capacity: TopKScan(1, region="disk", descending=True, capacity=capacity),
+        lambda capacity: TopKBoxTree(1, region="disk", descending=True, capacity=capacity),
         BY_RANK,
         extra=_three_columns,
     ),
     "top-k of half-planes by tree": RowWorkload(
-        lambda capacity: TopKScan(0, region="half-plane", descending=False, capacity=capacity, trees=TINY),
+        lambda capacity: TopKBoxTree(0, region="half-plane", descending=False, capacity=capacity, trees=TINY),
         BY_RANK,
         (0,),
         _three_columns,
     ),
-    "max of half-planes": _aggregate("max", 1, TREES, "half-plane"),
+    "max of half-planes": _aggregate("max", 1, TREE_SETTINGS, "half-plane"),
     "sum of disks by tree": _aggregate("sum", 0, TINY, "disk"),
     "distinct of disks by tree": RowWorkload(
         lambda capacity: RangeDistinct(0, capacity=capacity, region="disk", trees=TINY),
@@ -429,25 +465,29 @@ WORKLOADS: dict[str, Workload] = {
         (1, 1),
         lambda random: (random.choice((-0.0, 0.0, 1.0, NAN)),),
     ),
-    "live rows": RowWorkload(lambda capacity: Members(2, None, capacity), BY_AGE, (2,), lambda random: ()),
+    "live rows": RowWorkload(
+        lambda capacity: FilterIndex(2, None, capacity), BY_AGE, (2,), lambda random: ()
+    ),
     "score threshold": RowWorkload(
-        lambda capacity: Members(1, _SUM, capacity), BY_AGE, extra=_two_columns, n_theta=1
+        lambda capacity: FilterIndex(1, _SUM, capacity), BY_AGE, extra=_two_columns, n_theta=1
     ),
     "preference, newest first": _preference(PreferenceScan, newest_first=True, descending=True, dimensions=0),
     "preference, oldest first": _preference(
         PreferenceScan, newest_first=False, descending=False, dimensions=1
     ),
     "preference by views": _preference(
-        PreferenceViews, newest_first=True, descending=True, dimensions=1, cells=8
+        CandidateLists, newest_first=True, descending=True, dimensions=1, cells=8
     ),
     "preference by views, oldest first": _preference(
-        PreferenceViews, newest_first=False, descending=False, dimensions=0, cells=8
+        CandidateLists, newest_first=False, descending=False, dimensions=0, cells=8
     ),
     "threshold scan": ThresholdWorkload(lambda capacity: ThresholdScan(1, 1, capacity)),
     "threshold scan 2-d": ThresholdWorkload(lambda capacity: ThresholdScan(2, 100, capacity), 2),
-    "lazy thresholds": ThresholdWorkload(lambda capacity: LazyThresholds(1, 1, capacity)),
-    "lazy thresholds 2-d": ThresholdWorkload(lambda capacity: LazyThresholds(2, 100, capacity), 2),
-    "adaptive thresholds": ThresholdWorkload(lambda capacity: AdaptiveThresholds(1, 1, capacity, many=5)),
+    "lazy thresholds": ThresholdWorkload(lambda capacity: DeferredThresholds(1, 1, capacity)),
+    "lazy thresholds 2-d": ThresholdWorkload(lambda capacity: DeferredThresholds(2, 100, capacity), 2),
+    "adaptive thresholds": ThresholdWorkload(
+        lambda capacity: thresholds(1, 1, capacity, DEFERRED._replace(min_subscriptions=5))
+    ),
     "endpoint trees": ThresholdWorkload(lambda capacity: EndpointTrees(1, 1, capacity)),
     "interval tree": ThresholdWorkload(lambda capacity: IntervalTree(1, 1, capacity)),
     "segment-interval tree": ThresholdWorkload(lambda capacity: SegmentIntervalTree(2, 1, capacity), 2),
@@ -456,10 +496,27 @@ WORKLOADS: dict[str, Workload] = {
     "match scan, best two": MatchWorkload(lambda capacity: MatchScan(capacity), top=2),
     "access predicates": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2)),
     "access predicates, best two": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2), top=2),
-    "lone ranges": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2, lone=1)),
-    "lone ranges, best two": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2, lone=1), top=2),
-    "adaptive matching": MatchWorkload(lambda capacity: AdaptiveMatching(capacity, many=5, tail=2)),
-    "adaptive matching, by work": MatchWorkload(
-        lambda capacity: AdaptiveMatching(capacity, many=50, tail=2, some=2, work=12)
+    "lone ranges": MatchWorkload(lambda capacity: AccessIndex(capacity, tail=2, min_single=1)),
+    "lone ranges, best two": MatchWorkload(
+        lambda capacity: AccessIndex(capacity, tail=2, min_single=1), top=2
     ),
+    "adaptive matching": MatchWorkload(
+        lambda capacity: matching(capacity, ACCESS._replace(min_subscriptions=5))
+    ),
+    "adaptive matching, by work": MatchWorkload(
+        lambda capacity: matching(capacity, SwitchPoint(min_subscriptions=50, min_pairs=12, pairs_from=2))
+    ),
+    "TMA": _preference(TopKMonitoring, newest_first=True, descending=True, dimensions=0, cells=8),
+    "SMA": _preference(
+        SkybandMonitoring, newest_first=True, descending=False, dimensions=1, is_window=True, cells=8
+    ),
+    "TSL": _preference(ThresholdSortedLists, newest_first=True, descending=True, dimensions=1),
+    "recomputing": _preference(MatrixRecompute, newest_first=False, descending=True, dimensions=0),
+    "BE*-Tree": MatchWorkload(lambda capacity: BEStarTree(capacity, options=LEAVES_OF_TWO), least_rounds=100),
+    "BE*-Tree, best two": MatchWorkload(
+        lambda capacity: BEStarTree(capacity, options=LEAVES_OF_TWO), top=2, least_rounds=100
+    ),
+    "BE-Tree": MatchWorkload(lambda capacity: BETree(capacity, options=LEAVES_OF_TWO), least_rounds=100),
+    "k-index": MatchWorkload(lambda capacity: KIndex(capacity)),
+    "counting index, best two": MatchWorkload(lambda capacity: CountingIndex(capacity), top=2),
 }

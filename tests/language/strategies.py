@@ -14,21 +14,21 @@ from tocsin.language.expressions import (
     Parameter,
     columns_of,
 )
-from tocsin.language.statement import (
+from tocsin.language.parsing.statement import (
     AggregateCall,
+    BooleanLiteral,
     Condition,
     Distance,
     Having,
     Identifier,
-    Item,
     JoinClause,
-    Order,
-    Source,
+    OrderBy,
+    SelectItem,
+    SourceReference,
     Star,
     Statement,
-    Text,
-    Time,
-    Truth,
+    StringLiteral,
+    TimestampLiteral,
     Value,
 )
 
@@ -40,9 +40,9 @@ constants = numbers.map(Constant)
 values: st.SearchStrategy[Value] = st.one_of(
     constants,
     parameters,
-    st.text("ab'\"é\\ \n", max_size=4).map(Text),
-    st.booleans().map(Truth),
-    st.sampled_from(["2013-10-08T18:11:46Z", "2020-01-01"]).map(Time),
+    st.text("ab'\"é\\ \n", max_size=4).map(StringLiteral),
+    st.booleans().map(BooleanLiteral),
+    st.sampled_from(["2013-10-08T18:11:46Z", "2020-01-01"]).map(TimestampLiteral),
 )
 
 
@@ -74,7 +74,7 @@ aggregates = st.one_of(
     st.builds(AggregateCall, st.sampled_from(["MIN", "MAX", "COUNT", "SUM", "AVG"]), columns),
     st.just(AggregateCall("COUNT", None)),
 )
-sources = st.builds(Source, names.map(Identifier), aliases)
+sources = st.builds(SourceReference, names.map(Identifier), aliases)
 centers = constants | parameters
 distances = st.builds(Distance, st.tuples(columns, columns), st.tuples(centers, centers))
 conditions = st.one_of(
@@ -97,13 +97,13 @@ conditions = st.one_of(
 )
 statements = st.builds(
     Statement,
-    items=st.just((Item(Star(), None),))
-    | st.lists(st.builds(Item, columns | aggregates, aliases), min_size=1, max_size=3).map(tuple),
+    items=st.just((SelectItem(Star(), None),))
+    | st.lists(st.builds(SelectItem, columns | aggregates, aliases), min_size=1, max_size=3).map(tuple),
     distinct=st.booleans(),
     source=sources,
     join=st.none() | st.builds(JoinClause, sources, columns, columns),
     where=st.lists(conditions, max_size=3).map(tuple),
     having=st.none() | st.builds(Having, aggregates, st.sampled_from(["<", ">=", "="]), values),
-    order=st.none() | st.builds(Order, scores, st.booleans()),
+    order=st.none() | st.builds(OrderBy, scores, st.booleans()),
     limit=st.none() | st.integers(0, 9).map(Constant) | parameters,
 )

@@ -6,14 +6,14 @@ import math
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.language.catalog import planned
 from tests.language.strategies import expressions
 from tocsin.errors import SQLError
 from tocsin.language import Column, Constant, Expression, TopK, evaluate
-from tocsin.language.expressions import columns_of
+from tocsin.language.expressions import Binary, Call, Parameter, columns_of
 from tocsin.language.intervals import EVERYTHING, Interval, interval
 from tocsin.language.monotone import NotMonotoneError, directions
 
@@ -34,6 +34,8 @@ ranges = st.sampled_from(
         Interval(-2.0, 1.0),
     ]
 )
+EVERYWHERE = {"x": EVERYTHING, "y": EVERYTHING}
+POSITIVE = {"x": Interval(5e-324, math.inf), "y": EVERYTHING}
 boxes = st.fixed_dictionaries({"x": ranges, "y": ranges})
 
 
@@ -47,6 +49,9 @@ def sign_of(direction: int | Expression, parameters: dict[str, float]) -> float:
 
 @settings(max_examples=400)
 @given(scores, boxes)
+@example(Binary("/", Column("x"), Binary("*", Constant(-2), Constant(0))), EVERYWHERE)
+@example(Binary("/", Column("x"), Binary("-", Constant(0), Parameter("a"))), EVERYWHERE)
+@example(Call("POWER", (Binary("/", Column("x"), Parameter("a")), Constant(-1))), POSITIVE)
 def test_accepted_scores_are_monotone(score: Expression, box: dict[str, Interval]) -> None:
     try:
         follows = directions(score, box)

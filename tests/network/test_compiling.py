@@ -1,4 +1,4 @@
-"""Every kernel of the network is compiled once, for one type of each argument."""
+"""Every kernel of the network and of its simulator is compiled once, for one type of each argument."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from tests.cli.commands import ROOT, environment
 from tests.conftest import INTERPRETED
 from tests.network.test_edges import FIRST, TEMPLATES, Scene
-from tests.network.test_simulation import SPEC
+from tests.papers.network.test_simulation import SPEC
 from tests.test_signatures import signatures
 from tocsin.papers.network.simulation import write_results
 from tocsin.papers.network.specs import read_spec
 
 
 def main() -> None:
-    """Use the room broadly, and print the signatures of its kernels."""
+    """Use the network and its simulator broadly, and print the signatures of its kernels."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "spec.toml").write_text(SPEC)

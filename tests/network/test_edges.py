@@ -14,10 +14,10 @@ import tocsin
 from tocsin.errors import ParameterError, StateError, UnknownSubscription
 from tocsin.network.areas import points_of
 from tocsin.network.edges import Deliver, Edge
-from tocsin.network.lists import Lists
 from tocsin.network.local import LocalCarrier
-from tocsin.network.post import Letter
 from tocsin.network.publishing import Publisher
+from tocsin.network.topk_answers import TopKAnswers
+from tocsin.network.wire import OutboundMessage
 from tocsin.network.zones import Zones
 from tocsin.subscriber import Entry
 
@@ -41,7 +41,7 @@ row = st.fixed_dictionaries(
     }
 )
 batch = st.lists(row, min_size=1, max_size=4)
-#: What happens: a batch is told, edges are brought what there is, and so on.
+#: What happens: a batch is published, payloads are delivered to edges, and so on.
 step: st.SearchStrategy[tuple[str, list[dict[str, Any]]]] = st.one_of(
     st.tuples(st.just("tell"), batch),
     st.tuples(st.sampled_from(["bring", "snapshot", "kill", "again"]), st.just([])),
@@ -65,32 +65,32 @@ class Scene:
         self.sql = sql
         self.publisher = Publisher()
         self.carrier = LocalCarrier(self.note)
-        self.told: dict[Edge, set[int]] = {}
+        self.delivered: dict[Edge, set[int]] = {}
         points = points_of(self.lo, self.hi)
         self.points = points
         self.carrier.publish(self.publisher.open(self.space, Zones.build(points, zones)))
         self.engine.publish("t", [FIRST])
-        self.last: list[Letter] = []
+        self.last: list[OutboundMessage] = []
         self.is_switching = False
         self.snapshot()
         self.edges = [self.new_edge(half) for half in (0, 1)]
 
     def new_edge(self, half: int) -> Edge:
         edge = Edge(self.described, self.lo[half::2], self.hi[half::2])
-        self.told[edge] = set()
+        self.delivered[edge] = set()
         self.carrier.attach(edge)
         return edge
 
     def note(self, edge: Edge, delivery: Deliver) -> None:
-        self.told[edge] |= set(delivery.numbers.tolist())
+        self.delivered[edge] |= set(delivery.numbers.tolist())
 
     def snapshot(self) -> None:
         self.carrier.publish(self.publisher.snapshot(self.engine.snapshot("t", self.space)))
 
     def tell(self, rows: list[dict[str, Any]]) -> None:
-        told = self.engine.messages("t", rows)
-        self.is_switching = self.is_switching and not told.num_rows
-        self.last = self.publisher.post(told)
+        messages = self.engine.messages("t", rows)
+        self.is_switching = self.is_switching and not messages.num_rows
+        self.last = self.publisher.post(messages)
         self.carrier.publish(self.last)
 
     def do(self, what: str, rows: list[dict[str, Any]]) -> None:
@@ -121,8 +121,10 @@ class Scene:
             assert table.column("born").to_pylist() == [entry.born for _, entry in every]
             for number, params in enumerate(self.params[half::2]):
                 sid = self.engine.subscribe(self.sql, **params)
-                told = self.engine.answers([sid])
-                pairs = zip(told.column("key").to_pylist(), told.column("score").to_pylist(), strict=True)
+                answers = self.engine.answers([sid])
+                pairs = zip(
+                    answers.column("key").to_pylist(), answers.column("score").to_pylist(), strict=True
+                )
                 held = edge.result(number)
                 expected = list(pairs)
                 if self.described["kind"] == "distinct":
@@ -159,13 +161,13 @@ def test_who_changes_is_told(ranges: list[tuple[float, float]], batches: list[li
     scene = Scene(TEMPLATES[0], ranges, 3)
     for rows in batches:
         before = [[edge.result(number) for number in range(len(edge))] for edge in scene.edges]
-        for told in scene.told.values():
-            told.clear()
+        for numbers in scene.delivered.values():
+            numbers.clear()
         scene.tell(rows)
         scene.carrier.bring()
         for edge, answers in zip(scene.edges, before, strict=True):
             changed = {number for number, old in enumerate(answers) if edge.result(number) != old}
-            assert changed <= scene.told[edge]
+            assert changed <= scene.delivered[edge]
 
 
 def test_a_map_may_come_after_the_zones_have_ended() -> None:
@@ -242,11 +244,11 @@ def test_lists_start_with_the_best(
     rows: list[tuple[float, float]], ranges: list[tuple[float, float]], k: int, descending: bool
 ) -> None:
     lo, hi = np.array(ranges).T
-    lists = Lists(lo, hi, k=k, descending=descending)
+    answers = TopKAnswers(lo, hi, k=k, descending=descending)
     x, y = np.array(rows, np.float64).reshape(-1, 2).T
-    lists.start(np.arange(len(rows), dtype=np.int32), x, y, np.arange(len(rows), dtype=np.int64))
+    answers.start(np.arange(len(rows), dtype=np.int32), x, y, np.arange(len(rows), dtype=np.int64))
     sign = -1 if descending else 1
     for number, (low, high) in enumerate(ranges):
         inside = [(slot, at) for slot, at in enumerate(rows) if low <= at[0] <= high and at[1] == at[1]]
         best = sorted(inside, key=lambda each: (sign * each[1][1], each[0]))[:k]
-        assert [slot for slot, _, _ in lists.result(number)] == [slot for slot, _ in best]
+        assert [slot for slot, _, _ in answers.result(number)] == [slot for slot, _ in best]

@@ -56,8 +56,8 @@ class Table:
     def check(self, edge: Edge) -> None:
         for number in range(len(edge)):
             sid = self.engine.subscribe(SQL, lo=self.lo[number], hi=self.hi[number])
-            told = self.engine.answers([sid])
-            pairs = zip(told.column("key").to_pylist(), told.column("score").to_pylist(), strict=True)
+            answers = self.engine.answers([sid])
+            pairs = zip(answers.column("key").to_pylist(), answers.column("score").to_pylist(), strict=True)
             assert [(entry.key, entry.y) for entry in edge.result(number)] == list(pairs)
             self.engine.unsubscribe(sid)
 
@@ -84,7 +84,7 @@ def test_edges_over_nats_end_exact(server: NatsServer) -> None:
                     # An edge dies while others go on.
                     following.cancel()
                     await carrier.publish(publisher.snapshot(table.engine.snapshot("t", table.space)))
-                    await carrier.forget_snapshots(table.space, 2)
+                    await carrier.delete_snapshots(table.space, 2)
                 if number == 8:
                     # A batch that is sent again, as after a failure.
                     await carrier.publish(letters, batch=str(number))

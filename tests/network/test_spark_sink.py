@@ -17,12 +17,13 @@ from tests.pipeline.test_messages import COLUMNS, JOB, RANGES, SPARSE, TOP, VALU
 from tocsin.network.areas import points_of
 from tocsin.network.edges import Edge
 from tocsin.network.zones import Zones
-from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.job.errors import JobError
+from tocsin.pipeline.job.jobs import Job
 
 pytest.importorskip("nats")
 
 from tocsin.network.nats import NatsCarrier
-from tocsin.pipeline.nats import NatsSink
+from tocsin.pipeline.sinks.nats import NatsSink
 
 LO, HI = (np.array(column) for column in zip(*RANGES, strict=True))
 

@@ -1,4 +1,4 @@
-"""The whole engine, slow and obvious: every answer is computed afresh, before and after."""
+"""The whole engine, slow and obvious: every answer is computed from scratch, before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.oracles.values import Row, Value, as_json
 
 
 class Change(NamedTuple):
-    """One line of what `publish` reports; `row` is the SELECT list, where one is due."""
+    """One row of the changes of `publish`; `row` is the SELECT list, if requested."""
 
     subscription: str
     seq: int
@@ -72,7 +72,7 @@ class OracleEngine:
     def publish(
         self, name: str, rows: Sequence[Row], *, each: bool = False, top: int | None = None
     ) -> list[Change]:
-        """Apply the rows in order and say what changed."""
+        """Apply the rows in order; the changes."""
         source = self.sources[name]
         if isinstance(source, Stream):
             return [change for row in rows for change in self._event(name, source, row, top)]
@@ -174,7 +174,7 @@ def compare(
     after: Mapping[str, tuple[Query, list[Entry]]],
     seq: int,
 ) -> list[Change]:
-    """What turns the answers before into the answers after."""
+    """The changes from the answers before to the answers after."""
     changes: list[Change] = []
     for id, (query, new) in after.items():
         _, old = before[id]

@@ -1,4 +1,4 @@
-"""Queries over streams without a window: each event is looked at once, alone."""
+"""Queries over streams without a window: each event is evaluated once, alone."""
 
 from __future__ import annotations
 

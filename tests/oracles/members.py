@@ -1,4 +1,4 @@
-"""The slow, obvious answer to live rows and score thresholds, and a source to ask it about."""
+"""The slow, obvious answer to live rows and score thresholds, and a simulated source for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from hypothesis import strategies as st
 
-from tocsin.indexes.contract import OP_NAMES, ChangeSet, RowDelta
+from tocsin.arrays.changes import OP_NAMES, ChangeSet
+from tocsin.indexes.contract import RowDelta
 
 Steps: TypeAlias = Sequence[tuple[str, int | float]]
 #: op, row, score (NaN for none), rank (0 for none)
@@ -19,7 +20,7 @@ Change: TypeAlias = tuple[str, int, float, int]
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan])
 
 
-class Row(NamedTuple):
+class MemberRow(NamedTuple):
     """A row: its insertion number, its values, and a version of what else is selected of it."""
 
     born: int
@@ -28,7 +29,7 @@ class Row(NamedTuple):
 
 
 #: What a source holds: row slot to row.
-State: TypeAlias = dict[int, Row]
+State: TypeAlias = dict[int, MemberRow]
 
 
 class Query(NamedTuple):
@@ -72,11 +73,9 @@ def _binary(name: str, left: float, right: float) -> float:
     if name == "multiply":
         return left * right
     if name == "divide":
-        if right != 0:
-            return left / right
-        if left == 0:
-            return math.nan
-        return math.copysign(math.inf, left) * math.copysign(1.0, right)
+        return left / right if right != 0 else math.nan
+    if left == 0 and right < 0:
+        return math.nan
     is_odd = math.isfinite(right) and right == int(right) and int(right) % 2 == 1
     try:
         return math.pow(left, right)
@@ -106,13 +105,13 @@ def _unary(name: str, value: float) -> float:
         return math.inf
 
 
-def is_inside(row: Row, query: Query) -> bool:
+def is_inside(row: MemberRow, query: Query) -> bool:
     """Whether a row is inside a query's box."""
     box = row.values[: len(query.lo)]
     return all(lo <= x <= hi for lo, x, hi in zip(query.lo, box, query.hi, strict=True))
 
 
-def score_of(row: Row, query: Query, steps: Steps | None) -> float:
+def score_of(row: MemberRow, query: Query, steps: Steps | None) -> float:
     """A row's score; NaN without a program."""
     if steps is None:
         return math.nan
@@ -157,8 +156,8 @@ def member_result(state: State, query: Query, steps: Steps | None) -> list[Chang
     return [("enter", slot, found[slot], 0) for slot in order]
 
 
-def is_touched(before: Row, after: Row) -> bool:
-    """Whether a subscriber hears of a row even if its score stays."""
+def is_touched(before: MemberRow, after: MemberRow) -> bool:
+    """Whether an unchanged score is reported because of other columns."""
     return before.version != after.version or before.born != after.born
 
 
@@ -178,8 +177,8 @@ def actions(n_columns: int) -> st.SearchStrategy[list[Action]]:
     return st.lists(st.builds(Action, kinds, st.integers(0, 30), values, st.integers(0, 1)), max_size=5)
 
 
-class Source:
-    """A table or a window that is only simulated: it turns successive states into deltas."""
+class SimulatedSource:
+    """A simulated table or window: it turns successive states into deltas."""
 
     def __init__(self, n_columns: int) -> None:
         self.n_columns = n_columns
@@ -201,20 +200,20 @@ class Source:
         """Insert a row into the smallest slot that was free before the step and is free now."""
         taken = self.state.keys() | self.pending[-1][0].keys()
         slot = next(slot for slot in range(len(taken) + 1) if slot not in taken)
-        self.state[slot] = Row(self._next_born(), tuple(values))
+        self.state[slot] = MemberRow(self._next_born(), tuple(values))
 
     def update(self, choice: int, values: Sequence[float] | None, version: int) -> None:
         """Change a row in place: its values, unless None, and its version."""
         slot = self._choose(choice)
         if slot is not None:
             row = self.state[slot]
-            self.state[slot] = Row(row.born, row.values if values is None else tuple(values), version)
+            self.state[slot] = MemberRow(row.born, row.values if values is None else tuple(values), version)
 
     def reinsert(self, choice: int, values: Sequence[float]) -> None:
         """Delete a row and insert its key again."""
         slot = self._choose(choice)
         if slot is not None:
-            self.state[slot] = Row(self._next_born(), tuple(values))
+            self.state[slot] = MemberRow(self._next_born(), tuple(values))
 
     def delete(self, choice: int) -> None:
         """Delete a row."""
@@ -223,12 +222,12 @@ class Source:
             del self.state[slot]
 
     def expire(self, keep: int) -> None:
-        """Keep the newest rows only."""
+        """Retain only the newest rows."""
         for slot in sorted(self.state, key=lambda slot: self.state[slot].born)[: len(self.state) - keep]:
             del self.state[slot]
 
     def act(self, actions: Sequence[Action]) -> None:
-        """Do one thing after the other."""
+        """Apply actions in order."""
         for action in actions:
             values = action.values
             if action.kind == "insert":
@@ -260,8 +259,8 @@ class Source:
 
 def delta_of(steps: Sequence[tuple[State, State]], n_columns: int) -> RowDelta:
     """The delta of steps, each given as what was there before and after."""
-    missing = Row(-1, (math.nan,) * n_columns)
-    entries: list[tuple[int, int, Row, Row]] = []
+    missing = MemberRow(-1, (math.nan,) * n_columns)
+    entries: list[tuple[int, int, MemberRow, MemberRow]] = []
     for number, (before, after) in enumerate(steps):
         # In no order that an index could lean on: the engine promises none within a step.
         for slot in sorted(before.keys() | after.keys(), key=lambda slot: (slot * 7) % 5):

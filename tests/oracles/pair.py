@@ -1,4 +1,4 @@
-"""The engine and its oracle side by side: every call goes to both, and everything they say is compared."""
+"""The engine and its oracle side by side: every call goes to both, and all outcomes are compared."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
 
 
-class Subscriber:
-    """What a subscriber holds who only ever heard the changes: (key, score) pairs, ranked ones in order."""
+class ChangeSubscriber:
+    """An answer maintained from changes alone: (key, score) pairs, ranked ones in order."""
 
     def __init__(self, query: Query, held: list[tuple[str | None, float | None]]) -> None:
         self.query = query
         self.held = held
 
     def hear(self, changes: list[Change]) -> None:
-        """Take the changes of one step."""
+        """Apply the changes of one step."""
         gone = {change.key for change in changes if change.op in ("leave", "update")}
         self.held = [pair for pair in self.held if pair[0] not in gone]
         come = [change for change in changes if change.op in ("update", "enter")]
@@ -98,7 +98,7 @@ class Pair:
         self.folder = folder
         self.real = tocsin.Engine()
         self.oracle = OracleEngine()
-        self.subscribers: dict[str, Subscriber] = {}
+        self.subscribers: dict[str, ChangeSubscriber] = {}
         self.n_ids = 0
 
     def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ class Pair:
     def _know(self, id: str, query: Query | Threshold | Match, repeat: bool) -> None:
         self.oracle.subscribe(query, id=id, repeat=repeat)
         if not isinstance(query, Threshold | Match):
-            self.subscribers[id] = Subscriber(query, self._answer(id))
+            self.subscribers[id] = ChangeSubscriber(query, self._answer(id))
 
     def unsubscribe(self, id: str) -> None:
         self.real.unsubscribe(id)
@@ -165,13 +165,13 @@ class Pair:
         assert saved(self.real, self.folder) == before
 
     def reload(self) -> None:
-        """Go on with a saved and loaded engine."""
+        """Replace the engine by a saved and loaded one."""
         before = saved(self.real, self.folder)
         self.real = tocsin.Engine.load(self.folder / "saved")
         assert saved(self.real, self.folder) == before
 
     def check(self) -> None:
-        """Every result equals the oracle's, and every subscriber holds it."""
+        """Every result equals the oracle's and that of the change subscriber."""
         for id, subscription in self.oracle.subscriptions.items():
             got = rows_of(self.real.result(id))
             want = [] if isinstance(subscription.query, Match) else self.oracle.result(id)

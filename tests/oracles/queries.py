@@ -1,4 +1,4 @@
-"""Queries over tables and windows as plain data. Each prints its SQL and computes its answer afresh."""
+"""Queries over tables and windows as plain data. Each prints its SQL and computes its answer from scratch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Entry:
     shown: Mapping[str, Value]
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where answers come from: live rows in the order of `born`."""
 
     @property
@@ -62,7 +62,7 @@ class Answering(Protocol):
 
     def params(self) -> dict[str, Scalar]: ...
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]: ...
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]: ...
 
 
 def where(conditions: Sequence[str]) -> str:
@@ -105,7 +105,7 @@ class TopK:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box) | params_of(self.score.params) | params_of([self.k])
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         (source,) = sources
         rows = [row for row in source.live() if inside(self.box, row.values)]
         scored = [(score, row) for row in rows if (score := self.score.of(row.values)) is not None]
@@ -139,7 +139,7 @@ class LiveRows:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box)
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         (source,) = sources
         return [
             Entry(row.identity, row.key, row.born, None, None, shown(row.values, self.select))
@@ -171,7 +171,7 @@ class ScoreThreshold:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box) | params_of(self.score.params) | params_of([self.bound])
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         (source,) = sources
         found: list[Entry] = []
         for row in source.live():
@@ -203,7 +203,7 @@ class Distinct:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box)
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         (source,) = sources
         values = {
             clean(row.values.get(self.column)) for row in source.live() if inside(self.box, row.values)
@@ -238,7 +238,7 @@ class Aggregate:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box)
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         """Exactly one entry, named by the function; its key is the row's where one row is the answer."""
         (source,) = sources
         rows = [row for row in source.live() if inside(self.box, row.values)]
@@ -295,7 +295,7 @@ class Join:
     def params(self) -> dict[str, Scalar]:
         return box_params(self.left_box + self.right_box)
 
-    def answer(self, sources: Sequence[Source]) -> list[Entry]:
+    def answer(self, sources: Sequence[RowSource]) -> list[Entry]:
         lefts = [row for row in sources[0].live() if inside(self.left_box, row.values)]
         rights = [row for row in sources[1].live() if inside(self.right_box, row.values)]
         return [self._entry(left, right) for left in lefts for right in rights if self._meet(left, right)]

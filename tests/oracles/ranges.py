@@ -1,4 +1,4 @@
-"""The slow, obvious answers of the ranges room: every row against every box, over Python objects.
+"""The slow, obvious answers of the range indexes: every row against every box, over Python objects.
 
 A row is its insertion number and its values, by slot; NaN is NULL. An answer is a list of items in the
 order in which a subscriber would show them.
@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class RangeRow(NamedTuple):
     born: int
     values: tuple[float, ...]
 
@@ -26,7 +26,7 @@ class Item(NamedTuple):
     rank: int
 
 
-class Change(NamedTuple):
+class IndexChange(NamedTuple):
     op: str
     row: int
     other: int
@@ -34,7 +34,7 @@ class Change(NamedTuple):
     rank: int
 
 
-Rows = dict[int, Row]
+Rows = dict[int, RangeRow]
 Bounds = Sequence[tuple[float, float]]
 
 
@@ -108,28 +108,32 @@ def is_same(a: float, b: float) -> bool:
     return a == b or (math.isnan(a) and math.isnan(b))
 
 
-def listing_changes(before: list[Item], after: list[Item], touched: set[tuple[int, int]]) -> list[Change]:
-    """Leaves, then updates, then enters. `touched` holds the (row, other) that a subscriber must hear of."""
+def listing_changes(
+    before: list[Item], after: list[Item], touched: set[tuple[int, int]]
+) -> list[IndexChange]:
+    """Leaves, then updates, then enters. `touched` holds the (row, other) that must be reported."""
     was = {item[:2]: item for item in before}
     now = {item[:2]: item for item in after}
-    leaves = [Change("leave", item.row, item.other, math.nan, 0) for item in before if item[:2] not in now]
+    leaves = [
+        IndexChange("leave", item.row, item.other, math.nan, 0) for item in before if item[:2] not in now
+    ]
     updates = [
-        Change("update", *item)
+        IndexChange("update", *item)
         for item in after
         if item[:2] in was and (item[:2] in touched or not is_same(was[item[:2]].score, item.score))
     ]
-    enters = [Change("enter", *item) for item in after if item[:2] not in was]
+    enters = [IndexChange("enter", *item) for item in after if item[:2] not in was]
     return leaves + updates + enters
 
 
-def value_changes(before: tuple[int, float], after: tuple[int, float]) -> list[Change]:
+def value_changes(before: tuple[int, float], after: tuple[int, float]) -> list[IndexChange]:
     """The new value, if it or the row that it names is another."""
     if before[0] == after[0] and is_same(before[1], after[1]):
         return []
-    return [Change("value", after[0], -1, after[1], 0)]
+    return [IndexChange("value", after[0], -1, after[1], 0)]
 
 
-def replay(held: list[Item], changes: list[Change]) -> list[Item]:
+def replay(held: list[Item], changes: list[IndexChange]) -> list[Item]:
     """What a subscriber holds after these changes of one step: it removes what left or was updated, then
     inserts by rank. Ranks that others moved are counted anew."""
     gone = {change[1:3] for change in changes if change.op in ("leave", "update")}

@@ -1,4 +1,4 @@
-"""How few rectangles tell some points of a plane from the others: tries all."""
+"""The fewest rectangles that separate some points of a plane from the others, by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow, obvious answers to what reformulating asks, and what a subscriber should hold."""
+"""The slow, obvious answers to the queries of reformulation, and the expected answer of a subscriber."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isnan
 
 
 @dataclass(frozen=True)
-class Row:
+class MessageRow:
     """A row of a table: its slot, where it lies, its rank value, its insertion number."""
 
     slot: int
@@ -24,28 +24,28 @@ class World:
     """Rows by slot. A row with NaN in x or y is not there."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, MessageRow] = {}
 
     def put(self, slot: int, x: float, y: float, born: int) -> None:
         """Insert, change or (born below 0, or NaN) remove."""
         self.rows.pop(slot, None)
         if born >= 0 and not isnan(x) and not isnan(y):
-            self.rows[slot] = Row(slot, x + 0.0, y + 0.0, born)
+            self.rows[slot] = MessageRow(slot, x + 0.0, y + 0.0, born)
 
     def copy(self) -> World:
         other = World()
         other.rows = dict(self.rows)
         return other
 
-    def inside(self, low: float, high: float) -> list[Row]:
+    def inside(self, low: float, high: float) -> list[MessageRow]:
         """Rows with low <= x <= high, best first."""
         return sorted((row for row in self.rows.values() if low <= row.x <= high), key=lambda row: row.rank)
 
-    def top(self, low: float, high: float, k: int) -> list[Row]:
-        """What a top-k subscription holds."""
+    def top(self, low: float, high: float, k: int) -> list[MessageRow]:
+        """The answer of a top-k subscription."""
         return self.inside(low, high)[:k]
 
-    def least_above(self, low: float, high: float, rank: tuple[float, int]) -> Row | None:
+    def least_above(self, low: float, high: float, rank: tuple[float, int]) -> MessageRow | None:
         """The paper's min_y: the best row of a range that ranks after `rank`."""
         return next((row for row in self.inside(low, high) if row.rank > rank), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tests.oracles.ranges import Row, Rows
+from tests.oracles.ranges import RangeRow, Rows
 
 
 def holds(kind: str, region: Sequence[float], x: float, z: float) -> bool:
@@ -22,5 +22,5 @@ def rows_inside(rows: Rows, dimensions: int, kind: str, region: Sequence[float])
     for slot, row in rows.items():
         x, z = row.values[dimensions : dimensions + 2]
         if holds(kind, region, x, z):
-            found[slot] = Row(row.born, row.values[:dimensions] + row.values[dimensions + 2 :])
+            found[slot] = RangeRow(row.born, row.values[:dimensions] + row.values[dimensions + 2 :])
     return found

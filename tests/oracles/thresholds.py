@@ -10,7 +10,7 @@ Maturity = tuple[int, int, float]
 
 
 @dataclass
-class Threshold:
+class ThresholdOracle:
     """One subscription."""
 
     ranges: list[tuple[float, float]]
@@ -25,10 +25,10 @@ class Thresholds:
 
     def __init__(self, scale: int) -> None:
         self.scale = scale
-        self.by_slot: dict[int, Threshold] = {}
+        self.by_slot: dict[int, ThresholdOracle] = {}
 
     def register(self, slot: int, ranges: list[tuple[float, float]], tau: int, repeat: bool) -> None:
-        self.by_slot[slot] = Threshold(ranges, tau, repeat)
+        self.by_slot[slot] = ThresholdOracle(ranges, tau, repeat)
 
     def terminate(self, slot: int) -> None:
         del self.by_slot[slot]

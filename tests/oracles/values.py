@@ -73,5 +73,5 @@ def as_json(value: Value) -> object:
     if isinstance(value, datetime):
         return text(value)
     if isinstance(value, tuple):
-        return [as_json(end) for end in value]
+        return dict(zip(("low", "high"), map(as_json, value), strict=True))
     return value

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.pipeline.blobs import PARAMETERS, POSITION, ROWS, Blob, pack
-from tocsin.pipeline.jobs import Job
+from tocsin.pipeline.job.jobs import Job
 from tocsin.pipeline.shard import Output
 from tocsin.pipeline.sharding import shards_of
 
@@ -91,6 +91,6 @@ def packed(blobs: Iterable[Blob]) -> list[bytes]:
     return sorted(pack(blob) for blob in blobs)
 
 
-def told(outputs: Iterable[Output]) -> list[tuple[str, tuple[Any, ...]]]:
+def emitted(outputs: Iterable[Output]) -> list[tuple[str, tuple[Any, ...]]]:
     """Outputs as plain rows, in order."""
     return [(output.kind, tuple(row.values())) for output in outputs for row in output.table.to_pylist()]

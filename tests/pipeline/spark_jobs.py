@@ -249,12 +249,12 @@ def expected(folder: Path) -> list[Change]:
         {"id": [f"m{i}" for i in range(20)], "low": range(20), "weight": [1.0 + i % 3 for i in range(20)]},
     )
     made.subscribe(TOP, id="cheap")
-    told: list[dict[str, Any]] = []
+    emitted: list[dict[str, Any]] = []
     for path in sorted((folder / "in/trades").glob("*.csv")):
         stocks = folder / "in/stocks" / f"{path.stem}.parquet"
-        told += made.publish("stocks", pq.read_table(stocks)).to_pylist()
-        told += made.publish("trades", trades(path), top=3).to_pylist()
-    return ordered(told)
+        emitted += made.publish("stocks", pq.read_table(stocks)).to_pylist()
+        emitted += made.publish("trades", trades(path), top=3).to_pylist()
+    return ordered(emitted)
 
 
 def trades(path: Path) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-def ordered(told: Sequence[dict[str, Any]]) -> list[Change]:
+def ordered(emitted: Sequence[dict[str, Any]]) -> list[Change]:
     """Changes that can be compared."""
     names = ("subscription", "seq", "op", "key", "score", "rank")
-    return sorted((tuple(change[name] for name in names) for change in told), key=repr)
+    return sorted((tuple(change[name] for name in names) for change in emitted), key=repr)

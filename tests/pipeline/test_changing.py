@@ -92,14 +92,14 @@ def run_once(spark: SparkSession, job: dict[str, Any]) -> None:
 def test_sources_and_templates_are_added_others_refused_and_replayed(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    first, told = first_job(tmp_path), []
+    first, emitted = first_job(tmp_path), []
     write(tmp_path / "in/limits/a.json", LIMITS)
     write(tmp_path / "in/trades/a.json", ROWS[0])
     run_once(spark, first)
     one = engine()
     one.subscribe_many(THRESHOLD, pa.Table.from_pylist(LIMITS))
-    told += one.publish("trades", ROWS[0]).to_pylist()
-    assert changes(tmp_path) == ordered(told)
+    emitted += one.publish("trades", ROWS[0]).to_pylist()
+    assert changes(tmp_path) == ordered(emitted)
 
     later = later_job(tmp_path)
     write(tmp_path / "in/lows/a.json", LOWS)
@@ -110,10 +110,10 @@ def test_sources_and_templates_are_added_others_refused_and_replayed(
     one.create_stream("quotes", columns={"price": "double", "shares": "bigint"})
     one.subscribe_many(MATCH.replace("trades", "quotes"), pa.Table.from_pylist(LOWS))
     one.subscribe(TOP, id="cheap")
-    told += one.publish("stocks", STOCKS).to_pylist()
-    told += one.publish("trades", ROWS[1]).to_pylist()
-    told += one.publish("quotes", ROWS[0]).to_pylist()
-    assert changes(tmp_path) == ordered(told)
+    emitted += one.publish("stocks", STOCKS).to_pylist()
+    emitted += one.publish("trades", ROWS[1]).to_pylist()
+    emitted += one.publish("quotes", ROWS[0]).to_pylist()
+    assert changes(tmp_path) == ordered(emitted)
 
     described = (tmp_path / "state/tocsin.json").read_text()
     for refused, words in refusals(tmp_path):
@@ -122,7 +122,7 @@ def test_sources_and_templates_are_added_others_refused_and_replayed(
         assert "new checkpoint" in str(caught.value)
         assert "new sink path" in str(caught.value)
     assert (tmp_path / "state/tocsin.json").read_text() == described
-    assert changes(tmp_path) == ordered(told)
+    assert changes(tmp_path) == ordered(emitted)
 
     replayed = later_job(tmp_path)
     replayed["job"].update(shards=3, checkpoint=str(tmp_path / "state2"))
@@ -130,7 +130,7 @@ def test_sources_and_templates_are_added_others_refused_and_replayed(
         start(replayed, spark=spark, once=True)
     replayed["sink"]["path"] = str(tmp_path / "out2")
     run_once(spark, replayed)
-    assert changes(tmp_path, "out2") == ordered(told)
+    assert changes(tmp_path, "out2") == ordered(emitted)
 
 
 def refusals(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
@@ -138,6 +138,9 @@ def refusals(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
     job = later_job(folder)
     job["job"]["shards"] = 3
     yield job, "shards was 2 and is 3"
+    job = later_job(folder)
+    job["job"]["indexes"] = {"thresholds": "r-tree"}
+    yield job, "indexes were {} and are {'thresholds': 'r-tree'}"
     job = later_job(folder)
     job["subscriptions"][0]["sql"] = THRESHOLD.replace("BETWEEN :lo AND :hi", "< :hi")
     yield job, "subscriptions 0 has changed"

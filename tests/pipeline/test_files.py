@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.samples import job
-from tocsin.pipeline.hadoop import Files
-from tocsin.pipeline.running import session
+from tocsin.pipeline.filesystems.hadoop import SparkFileSystem
+from tocsin.pipeline.job.running import session
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -26,7 +26,7 @@ def spark() -> Iterator[SparkSession]:
 
 def test_a_stale_checksum_refuses_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """Hadoop moves a file and then its checksum; a kill between the two leaves that of the file before."""
-    files = Files(spark)
+    files = SparkFileSystem(spark)
     path = tmp_path / "with space, ü.json"
     files.write_text(str(path), "one")
     checksum = path.with_name(f".{path.name}.crc")
@@ -48,7 +48,7 @@ def test_a_rename_is_one_step_or_fails(spark: SparkSession, tmp_path: Path) -> N
     with tempfile.TemporaryDirectory(dir=memory) as other:
         (Path(other) / "batch").mkdir()
         with pytest.raises(OSError, match="cross-device"):
-            Files(spark).rename(f"{other}/batch", str(tmp_path / "batch"))
+            SparkFileSystem(spark).rename(f"{other}/batch", str(tmp_path / "batch"))
     assert not (tmp_path / "batch").exists()
 
 
@@ -60,6 +60,6 @@ def test_what_may_not_be_looked_at_is_not_missing(spark: SparkSession, tmp_path:
     inner.parent.chmod(0)
     try:
         with pytest.raises(PermissionError):
-            Files(spark).exists(str(inner))
+            SparkFileSystem(spark).exists(str(inner))
     finally:
         inner.parent.chmod(0o700)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.job.errors import JobError
+from tocsin.pipeline.job.jobs import Job
+from tocsin.pipeline.shard import Shard
 
 GOOD = """\
 [job]
@@ -63,6 +65,9 @@ def test_the_file_of_the_design_is_read() -> None:
         ("repeat = true", 'repeat = true\nparams = "x"', 18, "id"),
         ('format = "parquet"\npath = "out/changes"', 'format = "parquet"', 21, "path"),
         ('[sink]\nformat = "parquet"', '[sink]\nformat = "oracle"', 22, "format"),
+        ("shards = 4", 'indexes = { thresholds = "b-tree" }', 4, "'distributed-tracking'"),
+        ("shards = 4", 'indexes = { thresholds = "segment-interval-tree" }', 13, "two ranges"),
+        ("SELECT SUM", "SELECT /*+ INDEX('segment-interval-tree') */ SUM", 13, "two ranges"),
     ],
 )
 def test_a_complaint_names_the_line(old: str, new: str, line: int, words: str) -> None:
@@ -72,6 +77,16 @@ def test_a_complaint_names_the_line(old: str, new: str, line: int, words: str) -
     assert caught.value.line == line
     assert f"job.toml, line {line}: " in str(caught.value)
     assert words in str(caught.value)
+
+
+def test_a_job_names_indexes() -> None:
+    job = Job.parse(GOOD.replace("shards = 4", 'indexes = { thresholds = "distributed-tracking" }'))
+    shard = Shard(job.shard_job(), 0)
+    assert shard.engine.indexes == {"thresholds": "distributed-tracking"}
+    shard.engine.subscribe(job.subscriptions[1].sql, id="x")
+    assert "endpoint trees" in shard.engine.explain("x")
+    restored = Shard.load(job.shard_job(), 0, shard.save())
+    assert restored.engine.explain("x") == shard.engine.explain("x")
 
 
 def test_a_name_is_a_table_or_a_stream() -> None:

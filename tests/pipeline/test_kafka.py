@@ -105,7 +105,7 @@ def test_nothing_is_lost_or_repeated_by_a_broker_that_goes_away(
         for partition in range(2):
             client.send("trades", map(json.dumps, rows[1][partition]), partition)
         wanted = expected(rows)
-        assert job.wait_until(lambda: told(client.read("changes")) == wanted, every=0.5), job.said[-3000:]
+        assert job.wait_until(lambda: emitted(client.read("changes")) == wanted, every=0.5), job.said[-3000:]
         assert job.wait_until(lambda: settled(tmp_path / "state"), every=0.5), job.said[-3000:]
     forget_last_commit(tmp_path / "state")
     finished = run(tmp_path, "--once")
@@ -113,7 +113,7 @@ def test_nothing_is_lost_or_repeated_by_a_broker_that_goes_away(
     records = client.read("changes")
     keys = Counter(record.key for record in records)
     assert max(keys.values()) > 1, "a batch that was not committed is written again"
-    assert told(records) == wanted
+    assert emitted(records) == wanted
     assert_rejects(client, first=len(rows[0][1]))
 
 
@@ -198,7 +198,7 @@ def expected(rows: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]) -> C
     return Counter(_told(change) for change in found)
 
 
-def told(records: list[Record]) -> Counter[tuple[Any, ...]]:
+def emitted(records: list[Record]) -> Counter[tuple[Any, ...]]:
     """Each change once, by its key: what does not depend on how rows met in batches."""
     values = {record.key: json.loads(record.value or "") for record in records}
     return Counter(_told(change) for change in values.values())

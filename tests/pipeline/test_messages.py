@@ -14,11 +14,12 @@ import pytest
 import tocsin
 from tests.pipeline.samples import packed, stocks
 from tests.pipeline.spark_jobs import QUICK, Running, rows_of, run
-from tests.pipeline.test_keeping import DictStore, keeper
-from tocsin.pipeline import keeping, warm
+from tests.pipeline.test_shard_state import DictStateStore, state_manager
 from tocsin.pipeline.blobs import PARAMETERS, POSITION, Blob, unpack
-from tocsin.pipeline.jobs import Job, JobError
+from tocsin.pipeline.job.errors import JobError
+from tocsin.pipeline.job.jobs import Job
 from tocsin.pipeline.shard import MESSAGES, SNAPSHOTS, Output
+from tocsin.pipeline.state import shard_state, warm_cache
 
 RANGE = "risk BETWEEN :lo AND :hi"
 TOP = f"SELECT symbol, per FROM stocks WHERE {RANGE} ORDER BY per LIMIT 2"
@@ -66,13 +67,13 @@ def batches() -> list[list[bytes]]:
 
 def play(job: Job, folder: Path, *, lose: bool = False) -> list[Output]:
     """All outputs; `lose` makes every batch rebuild its shard from the store."""
-    store, outputs = DictStore(), []
+    store, outputs = DictStateStore(), []
     registered = packed([parameters(section) for section in range(len(STATEMENTS))])
     for number, batch in enumerate(batches()):
         given = [*batch, *registered] if number == 0 and job.settings.algorithm == "sparse" else batch
-        outputs += list(keeper(job.shard_job(), store, folder).run(given))
+        outputs += list(state_manager(job.shard_job(), store, folder).run(given))
         if lose:
-            warm._held.clear()
+            warm_cache._resident.clear()
             for path in folder.iterdir():
                 path.unlink()
     return outputs
@@ -91,8 +92,8 @@ def answers() -> dict[tuple[str, float, float], list[tuple[str, float]]]:
             engine.publish("stocks", table)
     found = {}
     for name, sid in sids.items():
-        told = engine.answers([sid])
-        keys, scores = told.column("key").to_pylist(), told.column("score").to_pylist()
+        answers = engine.answers([sid])
+        keys, scores = answers.column("key").to_pylist(), answers.column("score").to_pylist()
         found[name] = [pair for pair in zip(keys, scores, strict=True) if pair[1] is not None]
     return found
 
@@ -137,7 +138,7 @@ def test_a_shard_that_is_lost_tells_the_same(
 ) -> None:
     job = Job.of(given)
     calm = play(job, tmp_path_factory.mktemp("calm"))
-    monkeypatch.setattr(keeping, "SMALL_LOG", small)
+    monkeypatch.setattr(shard_state, "SMALL_LOG", small)
     lossy = play(job, tmp_path_factory.mktemp("lossy"), lose=True)
     assert [(output.kind, output.table.to_pylist()) for output in calm] == [
         (output.kind, output.table.to_pylist()) for output in lossy

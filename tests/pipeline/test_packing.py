@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.pipeline.samples import job
 from tocsin import Engine
 from tocsin.pipeline.blobs import PARAMETERS, POSITION, REJECTS, ROWS, Blob, unpack
-from tocsin.pipeline.packing import ParametersPacker, RowsPacker, pack_kafka
-from tocsin.pipeline.reading import read_json
-from tocsin.pipeline.running import first_cause
+from tocsin.pipeline.job.running import first_cause
 from tocsin.pipeline.shard import Shard
+from tocsin.pipeline.sources.file_rows import read_json
+from tocsin.pipeline.sources.packing import ParametersPacker, RowsPacker, pack_kafka
 from tocsin.types import ColumnType
 
 COLUMNS = {

@@ -14,12 +14,14 @@ import pytest
 
 from tests.pipeline.faults import DEATHS, ERRORS, Died, Faults
 from tests.pipeline.samples import job
-from tocsin.pipeline import running, sinks
-from tocsin.pipeline.files import LocalFiles
-from tocsin.pipeline.jobs import Job, JobError
-from tocsin.pipeline.planning import forget_unplanned
-from tocsin.pipeline.progress import Progress
-from tocsin.pipeline.sinks import FileSink
+from tocsin.pipeline.filesystems.local import LocalFileSystem
+from tocsin.pipeline.job import running
+from tocsin.pipeline.job.errors import JobError
+from tocsin.pipeline.job.jobs import Job
+from tocsin.pipeline.job.listing_rollback import roll_back_unplanned
+from tocsin.pipeline.job.progress import Progress
+from tocsin.pipeline.sinks import files
+from tocsin.pipeline.sinks.files import FileSink
 
 BATCHES = 3
 
@@ -73,17 +75,17 @@ class Stream:
         return self._folder / "state"
 
     def run(self) -> None:
-        files = LocalFiles()
-        owner = running._remember(files, self._job)
-        forget_unplanned(files, str(self.checkpoint))
+        files = LocalFileSystem()
+        owner = running._update_description(files, self._job)
+        roll_back_unplanned(files, str(self.checkpoint))
         sink = FileSink(files, self._job, owner)
         progress = Progress(self._job)
-        progress.keep_in(files)
+        progress.persist_to(files)
         for number in range(self.committed, BATCHES):
             progress.enter(f"batch {number}")
             outputs: Any = number
             sink.write(outputs, number, has_rejects=number != 1, has_snapshots=False)
-            progress.note(number, [])
+            progress.record_batch(number, [])
             self.committed = number + 1
 
     def _plan(self) -> None:
@@ -101,8 +103,8 @@ class Stream:
 
 @pytest.fixture
 def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
-    monkeypatch.setattr(sinks, "changes_of", lambda outputs, job: Frame("change", outputs))
-    monkeypatch.setattr(sinks, "rejects_of", lambda outputs: Frame("reject", outputs))
+    monkeypatch.setattr(files, "changes_of", lambda outputs, job: Frame("change", outputs))
+    monkeypatch.setattr(files, "rejects_of", lambda outputs: Frame("reject", outputs))
     return Faults(tmp_path, monkeypatch)
 
 
@@ -169,7 +171,7 @@ def test_a_folder_that_nothing_can_be_moved_into_is_refused_at_once(
 
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(JobError, match="use a folder below it"):
-        FileSink(LocalFiles(), sample(tmp_path), "me")
+        FileSink(LocalFileSystem(), sample(tmp_path), "me")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"query"'])
@@ -178,11 +180,11 @@ def test_a_damaged_marker_or_description_is_refused(tmp_path: Path, text: str) -
     (tmp_path / "out").mkdir()
     (tmp_path / "out/_tocsin.json").write_text(text)
     with pytest.raises(JobError, match="damaged"):
-        FileSink(LocalFiles(), made, "me")
+        FileSink(LocalFileSystem(), made, "me")
     (tmp_path / "state").mkdir()
     (tmp_path / "state/tocsin.json").write_text(text)
     with pytest.raises(JobError, match="damaged"):
-        running._remember(LocalFiles(), made)
+        running._update_description(LocalFileSystem(), made)
 
 
 def sample(folder: Path) -> Job:

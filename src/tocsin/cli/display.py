@@ -1,4 +1,4 @@
-"""What `tocsin run` shows of a job: a live table on a terminal, lines in a pipe."""
+"""The progress display of `tocsin run`: a live table on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Seconds without news after which a line says that the job is still at it.
-SILENCE = 10.0
+#: Seconds without output after which a line repeats the current phase.
+SILENCE_SECONDS = 10.0
 
 
-class Lines:
-    """A line a batch. Until the first, and whenever nothing is heard for a while, what the job is at."""
+class LineDisplay:
+    """Prints a line per batch, and the current phase before the first batch or after a silence."""
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
         self._finished = 0
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> LineDisplay:
         return self
 
     def __exit__(
@@ -33,28 +33,28 @@ class Lines:
         return
 
     def show(self, known: dict[str, Any]) -> None:
-        """Called with what is known, by the thread that found out."""
+        """Show the progress. Called after each change, by the thread that caused it."""
         with self._lock:
             self.known = known
             if known.get("finished", 0) > self._finished:
                 self._finished = known["finished"]
-                self._say(_line(known["batches"][-1]))
+                self._print(_line(known["batches"][-1]))
             elif not self._finished:
-                self._say(known["phase"])
+                self._print(known["phase"])
 
     def idle(self) -> None:
-        """Called now and then."""
+        """Called periodically."""
         with self._lock:
-            if self.known and time.monotonic() - self._said >= SILENCE:
-                self._say(f"{self.known['phase']} ({time.time() - self.known['since']:.0f} s)")
+            if self.known and time.monotonic() - self._last_line >= SILENCE_SECONDS:
+                self._print(f"{self.known['phase']} ({time.time() - self.known['since']:.0f} s)")
 
-    def _say(self, line: str) -> None:
-        self._said = time.monotonic()
+    def _print(self, line: str) -> None:
+        self._last_line = time.monotonic()
         print(line, file=sys.stderr, flush=True)
 
 
 class LiveTable:
-    """The last batches, and what the job is at."""
+    """Shows the last batches and the current phase."""
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
@@ -72,29 +72,29 @@ class LiveTable:
         self._live.stop()
 
     def show(self, known: dict[str, Any]) -> None:
-        """Called with what is known, by the thread that found out."""
+        """Show the progress. Called after each change, by the thread that caused it."""
         self.known = known
         self.idle()
 
     def idle(self) -> None:
-        """Called now and then."""
+        """Called periodically."""
         from tocsin.cli.status import progress_table
 
         if self.known:
             self._live.update(progress_table(self.known), refresh=True)
 
 
-def display() -> Lines | LiveTable:
-    """What goes with standard error."""
+def display() -> LineDisplay | LiveTable:
+    """The display that suits standard error."""
     if not sys.stderr.isatty():
-        return Lines()
+        return LineDisplay()
     from rich.console import Console
 
     return LiveTable(Console(stderr=True))
 
 
 def _line(batch: dict[str, Any]) -> str:
-    from tocsin.pipeline.progress import totals
+    from tocsin.pipeline.job.progress import totals
 
     figures = totals(batch)
     return (

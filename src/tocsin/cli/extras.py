@@ -1,21 +1,21 @@
-"""Parts that are installed on their own: what is missing is named, with the line that adds it."""
+"""Optional dependencies: names a missing package and the command that installs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: What the pipeline needs beyond the core.
-SPARK = ("pyspark", "pydantic", "pandas", "google")
+#: Packages that the pipeline needs beyond the core.
+SPARK_PACKAGES = ("pyspark", "pydantic", "pandas", "google")
 
 
 @contextmanager
 def spark_extra() -> Iterator[None]:
-    """Turn a missing package of the `spark` extra into advice."""
+    """Exit with advice if a package of the `spark` extra is missing."""
     try:
         yield
     except ModuleNotFoundError as failure:
-        if (failure.name or "").split(".")[0] not in SPARK:
+        if (failure.name or "").split(".")[0] not in SPARK_PACKAGES:
             raise
         raise SystemExit(
             f"{failure.name} is not installed; this command needs: pip install 'tocsin[spark]'"

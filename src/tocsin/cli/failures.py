@@ -1,4 +1,4 @@
-"""What ends a command early, and the exit code it ends with."""
+"""Exceptions that end a command early, and exit codes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ BAD_USAGE = 2
 
 
 class UsageFailure(Exception):
-    """The command cannot be run as it was given."""
+    """The arguments of the command are invalid."""
 
 
 class DataFailure(Exception):
-    """An input is not what it should be. The message names the file, and the line where there is one."""
+    """An input is invalid. The message names the file, and the line if there is one."""
 
 
 class BadRow(Exception):
-    """Records that cannot be read as rows; of a single record, the message says why."""
+    """Records that cannot be read as rows; for a single record, the message has the reason."""

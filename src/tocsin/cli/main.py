@@ -1,6 +1,6 @@
-"""The `tocsin` command: finds the subcommand and hands over.
+"""The `tocsin` command: dispatches to a subcommand.
 
-Only the module of the subcommand that runs is imported, so that help comes at once.
+Only the module of the subcommand that runs is imported, so that help is fast.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The parser of what stands before a subcommand; it also refuses unknown ones."""
+    """The parser of arguments before a subcommand; it also refuses unknown subcommands."""
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {help_line}" for name, (_, help_line) in COMMANDS.items())
     parser = argparse.ArgumentParser(

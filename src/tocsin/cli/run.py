@@ -1,4 +1,4 @@
-"""`tocsin run`: a job on Spark."""
+"""`tocsin run`: run a job on Spark."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tocsin.cli.display import Lines, LiveTable, display
+from tocsin.cli.display import LineDisplay, LiveTable, display
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tocsin.pipeline.jobs import Job
+    from tocsin.pipeline.job.jobs import Job
 
-#: Seconds between two looks at the query.
+#: Seconds between polls of the query.
 INTERVAL = 0.5
 
 
@@ -38,18 +38,18 @@ def main(arguments: Sequence[str]) -> int:
     if reason:
         print(reason, file=sys.stderr)
     if job is not None and code == OK:
-        return _tell_rejects(shown.known, job, once=options.once)
+        return _report_rejects(shown.known, job, once=options.once)
     return code
 
 
-def _run(options: argparse.Namespace, shown: Lines | LiveTable) -> tuple[str, int, Job | None]:
-    """Run the job to its end: what there is to say of that, the exit code, and the job if it was read."""
+def _run(options: argparse.Namespace, shown: LineDisplay | LiveTable) -> tuple[str, int, Job | None]:
+    """Run the job to its end; returns a message, the exit code, and the job if it was read."""
     from tocsin.cli.extras import spark_extra
 
     with spark_extra():
         from tocsin.errors import Error
-        from tocsin.pipeline.jobs import Job
-        from tocsin.pipeline.running import SPARK_GONE, start, why_failed
+        from tocsin.pipeline.job.jobs import Job
+        from tocsin.pipeline.job.running import SPARK_GONE, start, why_failed
     try:
         job = Job.read(options.job)
         log = _log(job.settings.name)
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace, shown: Lines | LiveTable) -> tuple[str, in
 
 
 def _log(name: str) -> str | None:
-    """A file for Spark's own log where a live table is shown; else it goes where ours does."""
+    """A file for Spark's log if there is a live table; None if it may share standard error."""
     if not sys.stderr.isatty():
         return None
     try:
@@ -81,16 +81,16 @@ def _log(name: str) -> str | None:
     return path
 
 
-def _follow(query: StreamingQuery, shown: Lines | LiveTable) -> None:
-    """Wait until the query ends. Its batches are shown by the thread that finishes them."""
+def _follow(query: StreamingQuery, shown: LineDisplay | LiveTable) -> None:
+    """Wait until the query ends. The thread that finishes a batch displays it."""
     while query.isActive:
         time.sleep(INTERVAL)
         shown.idle()
 
 
-def _tell_rejects(known: dict[str, Any], job: Job, *, once: bool) -> int:
-    """Say what was rejected. A source drained without a single row that could be used is a failure."""
-    from tocsin.pipeline.progress import wholly_rejected
+def _report_rejects(known: dict[str, Any], job: Job, *, once: bool) -> int:
+    """Report rejected rows. A drained source without any valid row is a failure."""
+    from tocsin.pipeline.job.progress import wholly_rejected
 
     sources = known.get("sources", {})
     count = sum(rows["rejected"] for rows in sources.values())

@@ -1,4 +1,4 @@
-"""`tocsin serve`: the gateway."""
+"""`tocsin serve`: run the gateway."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from pathlib import Path
 
 from tocsin.cli.failures import BAD_USAGE, OK
 
-#: What the gateway needs beyond the core.
-PACKAGES = ("alembic", "prometheus_client", "pydantic", "sqlalchemy", "starlette", "uvicorn", "websockets")
+#: Packages that the gateway needs beyond the core.
+GATEWAY_PACKAGES = (
+    "alembic",
+    "prometheus_client",
+    "pydantic",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+    "websockets",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,11 +27,11 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         from tocsin.errors import Error
-        from tocsin.gateway.logs import configure
-        from tocsin.gateway.server import Settings
-        from tocsin.gateway.serving import first_key, serve
+        from tocsin.gateway.http.logs import configure
+        from tocsin.gateway.http.server import Settings
+        from tocsin.gateway.http.serving import first_key, serve
     except ModuleNotFoundError as failure:
-        if (failure.name or "").split(".")[0] not in PACKAGES:
+        if (failure.name or "").split(".")[0] not in GATEWAY_PACKAGES:
             raise
         print(f"{failure.name} is not installed; this needs: pip install 'tocsin[gateway]'", file=sys.stderr)
         return BAD_USAGE

@@ -1,4 +1,4 @@
-"""`tocsin simulate`: the papers' approaches on an internet-like network."""
+"""`tocsin simulate`: run the papers' simulator, which is imported for this command only."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _simulate(spec: Spec, folder: Path, total: int) -> int:
-    """Simulate with a bar on a terminal, silently in a pipe: how many runs there were."""
+    """Simulate, with a progress bar on a terminal; returns the number of runs."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -62,7 +62,7 @@ def _simulate(spec: Spec, folder: Path, total: int) -> int:
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task(spec.name, total=total)
 
-        def noted(run: Run) -> None:
+        def on_run(run: Run) -> None:
             progress.update(task, advance=1, description=run.approach)
 
-        return int(write_results(spec, folder, noted).num_rows)
+        return int(write_results(spec, folder, on_run).num_rows)

@@ -1,4 +1,4 @@
-"""`tocsin status`: how a job is doing, from what it leaves beside its checkpoint."""
+"""`tocsin status`: show a job's progress, from the file beside its checkpoint."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     from tocsin.cli.extras import spark_extra
 
     with spark_extra():
-        from tocsin.pipeline.jobs import Job, JobError
-        from tocsin.pipeline.lag import waiting_files
+        from tocsin.pipeline.job.errors import JobError
+        from tocsin.pipeline.job.jobs import Job
+        from tocsin.pipeline.job.lag import waiting_files
     try:
         job = Job.read(options.job)
         checkpoint = job.settings.checkpoint
@@ -51,9 +52,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_progress(checkpoint: str) -> dict[str, Any] | None:
-    """The figures that a job left, if there are any."""
-    from tocsin.pipeline.lag import read_text
-    from tocsin.pipeline.progress import FILE
+    """The progress that a job wrote; None if there is none."""
+    from tocsin.pipeline.job.lag import read_text
+    from tocsin.pipeline.job.progress import FILE
 
     try:
         known: dict[str, Any] = json.loads(read_text(f"{checkpoint.rstrip('/')}/{FILE}") or "")
@@ -63,7 +64,7 @@ def read_progress(checkpoint: str) -> dict[str, Any] | None:
 
 
 def progress_table(known: dict[str, Any]) -> RenderableType:
-    """What the job is at, the last batches, and the shards of the newest."""
+    """The current phase, the last batches, and the shards of the newest."""
     from rich.console import Group
 
     batches = known.get("batches")
@@ -77,7 +78,7 @@ def progress_table(known: dict[str, Any]) -> RenderableType:
 
 
 def _spark_lines(batches: list[dict[str, Any]]) -> list[str]:
-    """What Spark said of the last batch that it has told about."""
+    """Spark's own figures of the last batch that has any."""
     lines = []
     for batch in [batch for batch in batches if "stages" in batch][-1:]:
         stages = sorted(batch["stages"].items(), key=lambda stage: -stage[1])
@@ -88,7 +89,7 @@ def _spark_lines(batches: list[dict[str, Any]]) -> list[str]:
 
 
 def _batches_table(title: str, batches: list[dict[str, Any]]) -> Table:
-    from tocsin.pipeline.progress import totals
+    from tocsin.pipeline.job.progress import totals
 
     table = _table(title, ("batch", "rows so far", "rows/s", "changes", "rejects", "seconds"))
     before: dict[str, Any] | None = None

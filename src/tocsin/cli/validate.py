@@ -1,4 +1,4 @@
-"""`tocsin validate`: is this a job that can be run?"""
+"""`tocsin validate`: check a job file without running it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def main(arguments: Sequence[str]) -> int:
     from tocsin.cli.extras import spark_extra
 
     with spark_extra():
-        from tocsin.pipeline.jobs import Job, JobError
+        from tocsin.pipeline.job.errors import JobError
+        from tocsin.pipeline.job.jobs import Job
     try:
         job = Job.read(options.job)
     except JobError as failure:

@@ -1,4 +1,4 @@
-"""`tocsin watch`: standing queries at the shell."""
+"""`tocsin watch`: run standing queries at the shell."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK, DataFailure, UsageFailu
 
 if TYPE_CHECKING:
     import tocsin
-    from tocsin.cli.output import Output
-    from tocsin.cli.watching import Skipped
+    from tocsin.cli.watching.output import Output
+    from tocsin.cli.watching.session import SkippedRows
 
 EXAMPLES = """\
 examples:
@@ -32,7 +32,7 @@ Exit code: 0, 1 for bad data, 2 for bad usage or SQL."""
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    # What reads and answers is imported late: help and usage errors need none of it.
+    # Imported late: help and usage errors need no engine.
     from tocsin.errors import Error
 
     try:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return OK
     except BrokenPipeError:
-        # The reader has seen enough. Nothing may be written at exit either.
+        # The reader has closed the pipe. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except DataFailure as failure:
@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     import tocsin
-    from tocsin.cli.inputs import open_input
-    from tocsin.cli.subscriptions import parse_param, subscribe_all
-    from tocsin.cli.watching import Declaration, Delivery, Watch
+    from tocsin.cli.watching.inputs import open_input
+    from tocsin.cli.watching.session import PublishOptions, SourceOptions, Watch
+    from tocsin.cli.watching.subscriptions import parse_param, subscribe_all
 
     types = _parse_columns(options.columns)
     if options.no_header and not types:
@@ -68,14 +68,14 @@ def _run(options: argparse.Namespace) -> int:
             inputs.append((_source_of(path, options), each))
         sources = {source: [each for name, each in inputs if name == source] for source, _ in inputs}
         keys = _parse_keys(options.table, set(sources))
-        wanted = Declaration(keys, options.window, options.time, options.sparse, types)
-        delivery = Delivery(options.batch, options.each, options.rows, options.top, options.skip_bad)
-        watch = Watch(tocsin.Engine(), delivery)
+        wanted = SourceOptions(keys, options.window, options.time, options.sparse, types)
+        publishing = PublishOptions(options.batch, options.each, options.rows, options.top, options.skip_bad)
+        watch = Watch(tocsin.Engine(), publishing)
         watch.declare(sources, wanted)
         try:
             titles = subscribe_all(watch.engine, options.sql, params, options.params, repeat=options.repeat)
         except tocsin.SQLError as failure:
-            # A column read as text, or a file's name, is often the reason.
+            # Often the reason is a column read as text, or the name of a file.
             raise UsageFailure(f"{failure}\nsources as read: {'; '.join(watch.sources)}") from None
         opened.callback(_report_skipped, watch.skipped)
         output = _output(options.output, watch.engine, titles)
@@ -88,17 +88,17 @@ def _output(kind: str, engine: tocsin.Engine, titles: Mapping[str, str]) -> Outp
     if kind == "table" or (kind == "auto" and sys.stdout.isatty()):
         from rich.console import Console
 
-        from tocsin.cli.screen import Screen
+        from tocsin.cli.watching.screen import Screen
 
         return Screen(engine, titles, Console())
-    from tocsin.cli.output import JsonLinesOutput
+    from tocsin.cli.watching.output import JsonLinesOutput
 
     return JsonLinesOutput(sys.stdout)
 
 
 def _source_of(path: str, options: argparse.Namespace) -> str:
-    from tocsin.cli.inputs import source_name
-    from tocsin.cli.statements import first_source
+    from tocsin.cli.watching.inputs import source_name
+    from tocsin.cli.watching.statements import first_source
 
     name = options.name or source_name(path) or first_source(options.sql[0])
     if name is None:
@@ -132,10 +132,10 @@ def _parse_keys(given: Sequence[str], sources: set[str]) -> dict[str | None, str
     return keys
 
 
-def _report_skipped(skipped: Skipped) -> None:
+def _report_skipped(skipped: SkippedRows) -> None:
     if skipped.count:
-        told = f"skipped {skipped.count:,} bad rows; the first: {skipped.first}"
-        print(f"tocsin watch: {told}", file=sys.stderr)
+        summary = f"skipped {skipped.count:,} bad rows; the first: {skipped.first}"
+        print(f"tocsin watch: {summary}", file=sys.stderr)
 
 
 def _complain(failure: Exception, code: int) -> int:

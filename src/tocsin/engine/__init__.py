@@ -1,4 +1,4 @@
-"""The engine room: catalog, registry, publish → changes. It knows no algorithm."""
+"""The engine: sources, subscriptions, rows in, changes out. It knows no algorithm."""
 
 from tocsin.engine.engine import Engine
 

@@ -1,4 +1,4 @@
-"""The engine: declare sources, register standing queries, publish rows, be told what changed."""
+"""The engine: declare sources, register standing queries, publish rows, get the changes of answers."""
 
 from __future__ import annotations
 
@@ -13,40 +13,37 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays.types import Arrays, Longs
 from tocsin.engine import saving
-from tocsin.engine.catalog import Declaration
-from tocsin.engine.changes import changes_table
-from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.durations import microseconds
-from tocsin.engine.forms import form_of
-from tocsin.engine.groups import EventGroup, Group, MatchGroup, RowGroup, Source, build_group
-from tocsin.engine.intake import as_columns, read_batch, refuse_nulls
-from tocsin.engine.limits import Limits, joined, refuse_beyond
-from tocsin.engine.messenger import Messenger, Survey
-from tocsin.engine.registry import Registry
-from tocsin.engine.streams import Stream
-from tocsin.engine.tables import Table
-from tocsin.engine.text import is_text, text_of
-from tocsin.engine.windows import Window
+from tocsin.engine.conversion.durations import microseconds
+from tocsin.engine.conversion.intake import read_batch, refuse_nulls
+from tocsin.engine.conversion.limits import check_limits, least_limits, rows_beyond
+from tocsin.engine.conversion.text import is_text, text_of
+from tocsin.engine.groups import MatchGroup, Source
+from tocsin.engine.pair_bound import PairBound
+from tocsin.engine.parameters import ParameterBatch, named_columns, read_parameters, scalar_columns
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.engine.sources.streams import Stream
+from tocsin.engine.sources.tables import Table
+from tocsin.engine.sources.windows import Window
+from tocsin.engine.spaces.space_keys import space_key_of
+from tocsin.engine.spaces.space_registry import SpaceRegistry
+from tocsin.engine.statements import StatementPlanner
+from tocsin.engine.subscriptions import Subscriptions, check_live_rows
 from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
-from tocsin.indexes.contract import Arrays, Ints, Longs
 from tocsin.indexes.matching import conjunctions_from_triplets
-from tocsin.language import Match, Plan, Threshold, parameters, parse, plan, shape
+from tocsin.planning import check_indexes
 
-NOTHING = np.empty(0, np.int64)
-
-#: How many statements the engine remembers the plans of.
-REMEMBERED_PLANS = 4096
-
+NO_ROWS = np.empty(0, np.int64)
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
 
-def alone(
+def locked(
     method: Callable[Concatenate[Engine, Given], Returned],
 ) -> Callable[Concatenate[Engine, Given], Returned]:
-    """A method that only one thread at a time is in."""
+    """Make a method hold the engine's lock."""
 
     @wraps(method)
     def run(self: Engine, /, *args: Given.args, **kwargs: Given.kwargs) -> Returned:
@@ -59,44 +56,50 @@ def alone(
 class Engine:
     """Standing queries over tables and streams, in this process.
 
-    One thread at a time uses it: a second one waits. A method that raises has changed nothing.
+    Thread-safe: methods hold a lock. A method that raises has changed nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, indexes: Mapping[str, str] | None = None) -> None:
+        """`indexes` names, by kind of question, indexes to use instead of the planner's choice.
+
+        Such as `{"thresholds": "distributed-tracking"}`; `tocsin.planning.INDEXES` lists them all. A
+        statement names its own by a hint, `SELECT /*+ INDEX('sma') */ …`. Plans that the index cannot
+        hold are refused.
+        """
+        self._indexes = check_indexes(indexes)
         self._lock = threading.RLock()
         self._declarations: dict[str, Declaration] = {}
         self._sources: dict[str, Source] = {}
-        self._registry = Registry()
-        self._groups: dict[int, Group] = {}
-        self._group_of_shape: dict[str, int] = {}
-        self._statement_of_group: dict[int, str] = {}
-        self._next_group = 0
-        self._plans: dict[str, tuple[Plan, str]] = {}
-        self._messenger = Messenger()
-        #: by source, what `_limits_of` found
-        self._limits: dict[str, Limits] = {}
+        self._spaces = SpaceRegistry()
+        self._subscriptions = Subscriptions(self._sources, self._spaces)
+        self._planner = StatementPlanner(self._sources, self._indexes)
 
-    @alone
+    @locked
     def __len__(self) -> int:
         """How many subscriptions there are."""
-        return len(self._registry)
+        return len(self._subscriptions)
 
-    @alone
+    @locked
     def __contains__(self, sid: object) -> bool:
         """Whether a subscription has this id."""
-        return isinstance(sid, str) and self._registry.ids.find_one(sid) >= 0
+        return isinstance(sid, str) and self._subscriptions.registry.ids.find_one(sid) >= 0
+
+    @property
+    def indexes(self) -> dict[str, str]:
+        """The indexes that are named for this engine, by kind of question."""
+        return dict(self._indexes)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of tables and streams, in the order of their declaration."""
         return tuple(self._sources)
 
-    @alone
+    @locked
     def create_table(self, name: str, *, key: str, columns: Mapping[str, str]) -> None:
         """Declare a table: its rows are upserted by `key`."""
         self.declare(Declaration("table", name, _copied(columns), key))
 
-    @alone
+    @locked
     def create_stream(
         self,
         name: str,
@@ -111,52 +114,35 @@ class Engine:
         """Declare a stream. Without `columns`, rows are sparse and have any attribute.
 
         `window` is `"1000 rows"`, or `"5 minutes"` with `time` naming a timestamp column; `delay`
-        holds rows back for so long and applies them in time order. `score` is what the weights of a match
-        come to: their `"sum"`, if nothing is said, `"max"`, `"min"` or `"product"`.
+        holds rows back that long and applies them in time order. `score` is how the weights of a match
+        combine: their `"sum"`, which is the default, `"max"`, `"min"` or `"product"`.
         """
         self.declare(Declaration("stream", name, _copied(columns), key, window, time, delay, score))
 
-    @alone
+    @locked
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
-        """Register one standing query; its id. `repeat` starts a threshold anew each time it matures."""
+        """Register one standing query; its id. `repeat` restarts a threshold each time it matures."""
         if id is not None and not is_text(id):
             raise ParameterError(f"a subscription's id is a text, not {id!r}")
-        columns = {name: _scalar_column(name, value) for name, value in params.items()}
         ids = None if id is None else pa.array([id], pa.string())
-        return cast(str, self._subscribe(sql, ids, columns, 1, repeat)[0].as_py())
+        batch = ParameterBatch(ids, scalar_columns(params), 1)
+        return cast(str, self._subscriptions.add(self._planner.plan(sql), sql, batch, repeat)[0].as_py())
 
-    @alone
+    @locked
     def subscribe_many(self, sql: str, params: Any, *, repeat: bool = False) -> int:
         """Register one subscription for each row of `params`; how many. Cost: linear.
 
         `params` is an Arrow table, a pandas frame or a dict of arrays. A column `id` holds the ids;
-        without it they are made up.
+        without it they are generated.
         """
-        try:
-            columns = as_columns(params, source="params")
-        except RowError as failure:
-            raise ParameterError(str(failure)) from None
-        ids = columns.pop("id", None)
-        lengths = {len(column) for column in columns.values()} | ({len(ids)} if ids is not None else set())
-        if len(lengths) > 1:
-            raise ParameterError(f"the parameters' columns have different lengths: {sorted(lengths)}")
-        count = lengths.pop() if lengths else 0
-        if ids is not None:
-            if ids.null_count:
-                raise ParameterError(
-                    f"row {int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))}: id is null"
-                )
-            if pa.types.is_nested(ids.type):
-                raise ParameterError(f"a subscription's id is a text or a number, not {ids.type}")
-            ids = text_of(ids)
-        if count == 0:
-            # Empty columns have no types to bind; the statement is checked all the same.
-            self._plan(sql)
-            return 0
-        self._subscribe(sql, ids, columns, count, repeat)
-        return count
+        batch = read_parameters(params)
+        planned = self._planner.plan(sql)
+        # Empty columns have no types to bind; the statement is checked all the same.
+        if batch.n_rows:
+            self._subscriptions.add(planned, sql, batch, repeat)
+        return batch.n_rows
 
-    @alone
+    @locked
     def subscribe_predicates(self, name: str, predicates: Any) -> int:
         """Register conjunctions that have no template in common, over a stream without columns; how many.
 
@@ -168,62 +154,73 @@ class Engine:
         source = self._source(name)
         if not isinstance(source, Stream) or source.schema.columns is not None:
             raise ParameterError(f"predicates go with a stream without columns; {source.schema.describe()}")
-        try:
-            columns = as_columns(predicates, source="predicates")
-        except RowError as failure:
-            raise ParameterError(str(failure)) from None
-        ids, held = conjunctions_from_triplets({**columns, "id": text_of(columns.get("id", pa.nulls(0)))})
+        columns = named_columns(predicates, source="predicates")
+        ids, conjunctions = conjunctions_from_triplets(
+            {**columns, "id": text_of(columns.get("id", pa.nulls(0)))}
+        )
         if len(ids) == 0:
             return 0
-        self._registry.refuse_taken(ids)
+        self._subscriptions.registry.refuse_taken(ids)
         quoted = name.replace('"', '""')
-        made, key = self._plan(f'SELECT * FROM "{quoted}"')
-        assert isinstance(made, Match)
-        number = self._group_of_shape.get(key)
-        if number is None:
-            group = build_group(made, self._sources, self._registry.ids)
-            number = self._open(group, key, f'SELECT * FROM "{quoted}"')
-        slots = self._registry.add(ids)
-        self._registry.group[slots] = number
-        self._registry.local[slots] = self._groups[number].add(slots, (made.select, held))
+        sql = f'SELECT * FROM "{quoted}"'
+        self._subscriptions.add_conjunctions(self._planner.plan(sql), sql, ids, conjunctions)
         return len(ids)
 
-    @alone
+    @locked
     def unsubscribe(self, sid: str) -> None:
         """End a subscription. Cost: constant."""
-        slot, number, local = self._registry.place(sid)
-        self._end(number, np.array([slot], np.int32), np.array([local], np.int32))
+        self._subscriptions.end(sid)
 
-    @alone
+    @locked
     def publish(
-        self, name: str, data: Any, /, *, each: bool = False, rows: bool = False, top: int | None = None
+        self,
+        name: str,
+        data: Any,
+        /,
+        *,
+        each: bool = False,
+        rows: bool = False,
+        top: int | None = None,
+        pairs: PairBound | None = None,
     ) -> pa.Table:
-        """Publish rows (an Arrow table, a pandas frame or a list of dicts); the changes that they cause.
+        """Publish rows (an Arrow table, a frame, a dict of columns, a list of dicts); the changes they cause.
 
         `each` reports after every row, else the net change of the batch is reported. `rows` adds
-        the SELECT list as JSON. `top` keeps each event's so many best matches.
+        the SELECT list as JSON. `top` limits each event to its best matches. `pairs` ends joins that would
+        change by too much; without it every join is reported, however many pairs change.
         """
         source = self._source(name)
         if isinstance(source, Stream):
             if top is not None and (not isinstance(top, int) or isinstance(top, bool) or top < 1):
                 raise ParameterError(f"top is a whole number from 1 on, not {top!r}")
-            return self._tell_events(source, data, top, rows)
+            return self._subscriptions.emit_event_changes(source, data, top, with_rows=rows)
         if top is not None:
             raise ParameterError(f"top goes with a stream without a window; {source.schema.describe()}")
         if isinstance(source, Table):
             given, deletes = source.read(data)
-            refuse_beyond(given, self._limits_of(source), source=name)
-            return self._tell_rows(source, source.apply(given, deletes, each=each), rows)
+            check_limits(given, self._subscriptions.limits_of(source), source=name)
+            delta = source.apply(given, deletes, each=each)
+            return self._subscriptions.emit_row_changes(source, delta, with_rows=rows, pairs=pairs)
         assert source.schema.columns is not None
         batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
         if source.time is not None:
             refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
-        refuse_beyond(batch.rows, self._limits_of(source), source=name)
-        return self._tell_rows(source, source.apply(batch.rows, each=each), rows)
+        check_limits(batch.rows, self._subscriptions.limits_of(source), source=name)
+        return self._subscriptions.emit_row_changes(
+            source, source.apply(batch.rows, each=each), with_rows=rows
+        )
 
-    @alone
-    def delete(self, name: str, keys: Any, *, each: bool = False, rows: bool = False) -> pa.Table:
-        """Delete rows of a table by key; the changes. Unknown keys do nothing."""
+    @locked
+    def delete(
+        self,
+        name: str,
+        keys: Any,
+        *,
+        each: bool = False,
+        rows: bool = False,
+        pairs: PairBound | None = None,
+    ) -> pa.Table:
+        """Delete rows of a table by key; the changes. Unknown keys do nothing. `pairs` as in `publish`."""
         source = self._source(name)
         if not isinstance(source, Table):
             raise RowError(f"{name!r} is a stream; rows are deleted from tables")
@@ -232,34 +229,33 @@ class Engine:
         key = source.schema.key
         batch = read_batch({key: keys}, source.schema.columns, source=name, key=key, extra=None)
         delta = source.apply(batch.rows, np.ones(batch.rows.num_rows, np.bool_), each=each)
-        return self._tell_rows(source, delta, rows)
+        return self._subscriptions.emit_row_changes(source, delta, with_rows=rows, pairs=pairs)
 
-    @alone
+    @locked
     def create_space(self, sql: str, /, **params: Any) -> str:
-        """Have `messages` tell of a statement, whether or not anybody subscribes to it; the space's name.
+        """Emit messages for a statement even without subscriptions to it; the name of its space.
 
-        The statement ranks one column of a table or tells its values, and its subscribers differ in one
-        range. `params` are those of its parameters that are the same for all of them. Cost: reading the
-        table.
+        The statement ranks one column of a table or selects its values, and its subscribers differ in one
+        range. `params` are the parameters shared by all of them. Cost: linear in the table.
         """
-        made, _ = self._plan(sql)
-        form = form_of(made, {name: _scalar_column(name, value) for name, value in params.items()})
-        table = self._table(form.source)
-        self._refuse_held(table, form.limits(table.store.schema))
-        self._messenger.create(form, table)
-        self._limits.clear()
-        return str(form)
+        made = self._planner.plan(sql).plan
+        key = space_key_of(made, scalar_columns(params))
+        table = self._table(key.source)
+        check_live_rows(table, key.limits(table.store.schema))
+        self._spaces.create(key, table)
+        self._subscriptions.clear_limits()
+        return str(key)
 
-    @alone
+    @locked
     def spaces(self, name: str) -> list[dict[str, Any]]:
         """The spaces of a table: those created, and those that subscriptions are in.
 
-        Each is what a `Subscriber` takes, apart from its own range: `space, kind, k, descending`.
+        Each has the arguments of a `Subscriber`, apart from its own range: `space, kind, k, descending`.
         """
-        survey = self._survey(self._table(name))
-        return [form.describe() for form in self._messenger.forms(name, survey)]
+        survey = self._subscriptions.survey(self._table(name))
+        return [key.describe() for key in self._spaces.keys(name, survey)]
 
-    @alone
+    @locked
     def messages(
         self,
         name: str,
@@ -270,114 +266,114 @@ class Engine:
         epsilon: float = 0.0,
         others: str = "refuse",
     ) -> pa.Table:
-        """Publish rows to a table; instead of changes, the messages that describe whom they concern.
+        """Publish rows to a table; instead of changes, the messages that describe which subscriptions change.
 
-        `algorithm` is `dense`, which needs no subscriptions, or `sparse`, which fits the messages to those
-        there are. An `epsilon` up to 1 makes fewer messages, some of them in vain. A subscription that no
-        message can describe is refused; `others="ignore"` keeps it exact without telling of it.
+        `algorithm` is `dense`, which needs no subscriptions, or `sparse`, which fits the messages to the
+        existing ones. An `epsilon` up to 1 makes fewer messages, some of them redundant. Subscriptions that
+        messages cannot describe are refused; `others="ignore"` keeps them exact without messages.
         """
         table = self._table(name)
-        survey = self._survey(table)
-        forms = self._messenger.forms(name, survey)
-        self._messenger.check(forms, survey, algorithm, epsilon, others)
+        survey = self._subscriptions.survey(table)
+        keys = self._spaces.keys(name, survey)
+        self._spaces.check(keys, survey, algorithm, epsilon, others)
         given, deletes = table.read(data)
-        kept = self._messenger.kept(name)
-        new = joined(form.limits(table.store.schema) for form in forms if form not in kept)
-        self._refuse_held(table, new)
-        refuse_beyond(given, joined([new, self._limits_of(table)]), source=name)
+        maintained = self._spaces.maintained(name)
+        new = least_limits(key.limits(table.store.schema) for key in keys if key not in maintained)
+        check_live_rows(table, new)
+        check_limits(given, least_limits([new, self._subscriptions.limits_of(table)]), source=name)
         is_sparse = algorithm == "sparse"
-        self._limits.clear()
-        self._messenger.adopt(table, forms, survey, is_sparse=is_sparse)
+        self._subscriptions.clear_limits()
+        self._spaces.maintain(table, keys, survey, is_sparse=is_sparse)
         delta = table.apply(given, deletes, each=False)
-        told = self._messenger.tell(forms, delta, is_sparse=is_sparse, epsilon=float(epsilon))
-        for _, group in self._groups_of(name):
-            cast(RowGroup, group).follow(name, delta)
-            group.finish()
-        table.finish()
-        return told
+        emitted = self._spaces.emit(keys, delta, is_sparse=is_sparse, epsilon=float(epsilon))
+        self._subscriptions.apply_silently(table, delta)
+        return emitted
 
-    @alone
+    @locked
     def snapshot(self, name: str, space: str) -> pa.Table:
-        """What a subscriber of a space starts from: `space, key, x, y, born, seq`. Cost: linear in the table.
+        """The rows that a new subscriber of a space starts with: `space, key, x, y, born, seq`.
 
-        Of the messages, those with a larger `seq` come after it.
+        Messages with a larger `seq` come after it. Cost: linear in the table.
         """
         table = self._table(name)
-        forms = {str(form): form for form in self._messenger.forms(name, self._survey(table))}
-        if space not in forms:
-            known = ", ".join(map(repr, forms)) or "none"
+        keys = {str(key): key for key in self._spaces.keys(name, self._subscriptions.survey(table))}
+        if space not in keys:
+            known = ", ".join(map(repr, keys)) or "none"
             raise ParameterError(f"{name!r} has no space {space!r}; it has {known}")
-        return self._messenger.snapshot(forms[space], table)
+        return self._spaces.snapshot(keys[space], table)
 
-    @alone
+    @locked
     def advance(self, name: str, time: Any, *, rows: bool = False) -> pa.Table:
-        """Time has moved on to `time`: rows held back are applied, old ones expire; the changes.
+        """Advance event time to `time`: apply delayed rows, expire old ones; the changes.
 
         `time` is a datetime (naive is UTC), an ISO-8601 text or UTC microseconds.
         """
         source = self._source(name)
         if not isinstance(source, Window) or source.time is None:
             raise RowError(f"{name!r} has no window of time to advance")
-        return self._tell_rows(source, source.advance(microseconds(time)), rows)
+        return self._subscriptions.emit_row_changes(
+            source, source.advance(microseconds(time)), with_rows=rows
+        )
 
-    @alone
+    @locked
     def result(self, sid: str) -> pa.Table:
         """A subscription's current answer: the SELECT list's columns, in rank order."""
-        _, number, local = self._registry.place(sid)
-        return self._groups[number].result(local)
+        group, local = self._subscriptions.locate(sid)
+        return group.result(local)
 
-    @alone
+    @locked
+    def size(self, sid: str) -> int:
+        """How many rows a subscription's current answer has. A join's pairs are counted, not built."""
+        group, local = self._subscriptions.locate(sid)
+        return group.size(local)
+
+    @locked
     def answers(self, sids: Any, *, rows: bool = False) -> pa.Table:
-        """The current answers of many subscriptions as changes: what a new subscriber has to hear first.
+        """The current answers of many subscriptions as changes, which a new subscriber starts with.
 
         Each is `enter` or `value` with the number of the last row applied. Thresholds and matching
         have none.
         """
-        slots = self._registry.find(sids)
-        numbers, locals_ = self._registry.group[slots], self._registry.local[slots]
-        tables = []
-        for number in np.unique(numbers).tolist():
-            group = self._groups[number]
-            if isinstance(group, RowGroup):
-                found = group.index.result(locals_[numbers == number])
-                seq = np.array([self._sources[group.sources[0]].next_number - 1], np.int64)
-                tables.append(changes_table([(group, found)], seq, self._registry.ids, with_rows=rows))
-        return (
-            pa.concat_tables(tables)
-            if tables
-            else changes_table([], NOTHING, self._registry.ids, with_rows=rows)
-        )
+        return self._subscriptions.answers(sids, with_rows=rows)
 
-    @alone
+    @locked
     def explain(self, sid: str, event: Mapping[str, Any] | None = None) -> str:
-        """Which engine and index keep a subscription, and with which parameters.
+        """Which engine and index maintain a subscription, and with which parameters.
 
-        With an event, a row of the stream that is not published: why the subscription does or does not match
-        it, predicate by predicate.
+        With an event, which is not published: why the subscription matches it or not, predicate by
+        predicate.
         """
-        _, number, local = self._registry.place(sid)
-        group = self._groups[number]
+        group, local = self._subscriptions.locate(sid)
         about = f"subscription: {sid}\nsource: {', '.join(group.sources)}\n"
         if event is None:
             return about + group.explain(local)
         if not isinstance(group, MatchGroup):
-            raise ParameterError(f"an event goes with a match; {sid!r} is kept by {group.room}")
+            raise ParameterError(f"an event goes with a match; {sid!r} is no match")
         batch = cast(Stream, self._sources[group.sources[0]]).read([event])
         return about + group.explain_event(local, batch)
 
-    @alone
+    @locked
+    def rows_beyond(self, name: str, rows: pa.Table, statements: Sequence[str] = ()) -> dict[int, str]:
+        """The rows that `publish` would refuse because a value cannot be kept exactly, and why.
+
+        `statements` may have subscriptions later. `rows` are of the declared types. Changes nothing.
+        """
+        planned = [self._planner.plan(sql) for sql in statements]
+        return rows_beyond(rows, self._subscriptions.limits_with(self._source(name), planned))
+
+    @locked
     def counts(self, name: str) -> dict[str, int]:
-        """What a source has seen: rows numbered, late rows dropped, rows without a weight for a threshold."""
+        """Counters of a source: rows numbered, late rows dropped, rows without a weight for a threshold."""
         source = self._source(name)
         return {"rows": source.next_number, "late": source.late, "weightless": source.weightless}
 
-    @alone
+    @locked
     def late(self, name: str) -> Longs:
         """Numbers of the rows that the last batch of a source dropped for being late."""
         source = self._source(name)
-        return source.late_numbers if isinstance(source, Window) else NOTHING
+        return source.late_numbers if isinstance(source, Window) else NO_ROWS
 
-    @alone
+    @locked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole engine to one file, atomically."""
         saving.write(path, *self.state())
@@ -387,29 +383,29 @@ class Engine:
         """The engine that `save` wrote."""
         return cls.from_state(*saving.read(path))
 
-    @alone
+    @locked
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole engine as a manifest, which JSON can hold, and flat arrays."""
         return self._manifest(), dict(self._arrays())
 
     @classmethod
     def from_state(cls, manifest: Mapping[str, Any], arrays: Arrays) -> Engine:
-        """The engine that `state` described."""
-        engine = cls()
+        """The engine that `state` was taken from."""
+        engine = cls(indexes=manifest.get("indexes"))
         engine._restore(manifest, arrays)
         return engine
 
     def __reduce__(self) -> tuple[Callable[..., Engine], tuple[dict[str, Any], Arrays]]:
-        """Copies and pickles, as `save` and `load` make them: indexes hold addresses of their own arrays."""
+        """Copy and pickle through the saved state: indexes hold addresses of their own arrays."""
         return type(self).from_state, self.state()
 
     def __copy__(self) -> Engine:
         """There is no shallow copy: two engines cannot share arrays."""
         return copy.deepcopy(self)
 
-    @alone
+    @locked
     def declare(self, declaration: Declaration) -> None:
-        """Take in a source that is described by a value, as in a job file."""
+        """Declare a source by value, as in a job file."""
         source = declaration.build()
         if declaration.name in self._sources:
             raise DuplicateSource(
@@ -417,7 +413,7 @@ class Engine:
             )
         self._sources[declaration.name] = source
         self._declarations[declaration.name] = declaration
-        self._plans.clear()
+        self._planner.clear()
 
     def _source(self, name: str) -> Source:
         if not isinstance(name, str) or name not in self._sources:
@@ -432,162 +428,31 @@ class Engine:
             raise ParameterError(f"messages describe the rows of a table; {source.schema.describe()}")
         return source
 
-    def _survey(self, table: Table) -> Survey:
-        name = table.schema.name
-        groups = [
-            (self._statement_of_group[number], cast(RowGroup, group))
-            for number, group in self._groups_of(name)
-        ]
-        return self._messenger.survey(name, groups, self._registry.version)
-
-    def _plan(self, sql: str) -> tuple[Plan, str]:
-        if not isinstance(sql, str):
-            raise ParameterError(f"a statement is a text, not {type(sql).__name__}")
-        if sql not in self._plans:
-            made = plan(parse(sql), {name: source.schema for name, source in self._sources.items()})
-            if len(self._plans) >= REMEMBERED_PLANS:
-                self._plans.clear()
-            self._plans[sql] = made, shape(made)
-        return self._plans[sql]
-
-    def _subscribe(
-        self, sql: str, ids: pa.Array | None, columns: dict[str, pa.Array], count: int, repeat: bool
-    ) -> pa.Array:
-        made, key = self._plan(sql)
-        if repeat and not isinstance(made, Threshold):
-            raise ParameterError("repeat goes with a threshold (SUM or COUNT … HAVING)")
-        if "id" in parameters(made):
-            raise ParameterError("a parameter cannot be named :id, which names the subscription itself")
-        number = self._group_of_shape.get(key)
-        group = (
-            self._groups[number]
-            if number is not None
-            else build_group(made, self._sources, self._registry.ids)
-        )
-        values = group.bind(made, columns, count, repeat)
-        if number is None and isinstance(group, RowGroup):
-            for name in group.sources:
-                self._refuse_held(cast(Table | Window, self._sources[name]), group.limits(name))
-        if ids is not None:
-            self._registry.refuse_taken(ids)
-        else:
-            ids = self._registry.fresh_ids(count)
-        if number is None:
-            number = self._open(group, key, sql)
-        slots = self._registry.add(ids)
-        self._registry.group[slots] = number
-        self._registry.local[slots] = group.add(slots, values)
-        return ids
-
-    def _open(self, group: Group, key: str, sql: str) -> int:
-        """Take a new group in: it learns the rows that are there."""
-        number, self._next_group = self._next_group, self._next_group + 1
-        self._limits.clear()
-        self._groups[number] = group
-        self._group_of_shape[key] = number
-        self._statement_of_group[number] = sql
-        if isinstance(group, RowGroup):
-            for name in group.sources:
-                group.apply(name, cast(Table | Window, self._sources[name]).everything())
-                group.finish()
-        return number
-
-    def _end(self, number: int, slots: Ints, locals_: Ints) -> None:
-        """End subscriptions of one group, and the group with its last one."""
-        group = self._groups[number]
-        group.terminate(locals_)
-        self._registry.remove(slots)
-        if len(group) == 0:
-            key = next(key for key, value in self._group_of_shape.items() if value == number)
-            del self._groups[number], self._group_of_shape[key], self._statement_of_group[number]
-            self._limits.clear()
-
-    def _groups_of(self, name: str) -> Iterator[tuple[int, Group]]:
-        return ((number, group) for number, group in self._groups.items() if name in group.sources)
-
-    def _refuse_held(self, source: Table | Window, limits: Limits) -> None:
-        """Raise RowError if a row that is there already has a value beyond its limit."""
-        if limits:
-            refuse_beyond(source.rows(), limits, source=source.schema.name)
-
-    def _limits_of(self, source: Table | Window) -> Limits:
-        """The values of a source that all who read it can keep exactly."""
-        name = source.schema.name
-        if name not in self._limits:
-            limits = [cast(RowGroup, group).limits(name) for _, group in self._groups_of(name)]
-            limits += [form.limits(source.store.schema) for form in self._messenger.kept(name)]
-            self._limits[name] = joined(limits)
-        return self._limits[name]
-
-    def _tell_rows(self, source: Table | Window, delta: SourceDelta, with_rows: bool) -> pa.Table:
-        name = source.schema.name
-        groups = [cast(RowGroup, group) for _, group in self._groups_of(name)]
-        told = [(group, group.apply(name, delta)) for group in groups]
-        table = changes_table(told, delta.seq, self._registry.ids, with_rows=with_rows)
-        for group in groups:
-            group.finish()
-        self._messenger.follow(name, delta)
-        source.finish()
-        return table
-
-    def _tell_events(self, source: Stream, rows: Any, top: int | None, with_rows: bool) -> pa.Table:
-        batch = source.read(rows)
-        groups = [(number, cast(EventGroup, group)) for number, group in self._groups_of(source.schema.name)]
-        given = [group.read(batch) for _, group in groups]
-        source.next_number += len(batch)
-        told = [
-            (group, group.apply(batch, part, top)) for (_, group), part in zip(groups, given, strict=True)
-        ]
-        table = changes_table(told, batch.seq, self._registry.ids, with_rows=with_rows)
-        for (number, group), (_, changes) in zip(groups, told, strict=True):
-            group.finish()
-            ended = group.ended(changes)
-            if len(ended):
-                self._end(number, group.owner[ended], ended)
-        return table
-
     def _manifest(self) -> dict[str, Any]:
         return {
             "sources": [declaration.as_dict() for declaration in self._declarations.values()],
-            "groups": [[number, self._statement_of_group[number]] for number in self._groups],
-            "next_group": self._next_group,
-            "spaces": self._messenger.manifest(),
+            **self._subscriptions.manifest(),
+            "indexes": self._indexes,
+            "spaces": self._spaces.manifest(),
         }
 
     def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
-        yield from saving.prefixed("registry", self._registry.arrays())
-        for place, source in enumerate(self._sources.values()):
-            yield from saving.prefixed(f"source/{place}", source.arrays())
-        for number, group in self._groups.items():
-            yield from saving.prefixed(f"group/{number}", group.arrays())
-        yield from self._messenger.arrays()
+        yield from saving.with_prefix("registry", self._subscriptions.registry.arrays())
+        for number, source in enumerate(self._sources.values()):
+            yield from saving.with_prefix(f"source/{number}", source.arrays())
+        yield from self._subscriptions.group_arrays()
+        yield from self._spaces.arrays()
 
     def _restore(self, manifest: Mapping[str, Any], arrays: Arrays) -> None:
-        for place, declared in enumerate(manifest["sources"]):
+        for number, declared in enumerate(manifest["sources"]):
             declaration = Declaration(**declared)
             self.declare(declaration)
-            self._sources[declaration.name].restore(saving.below(arrays, f"source/{place}"))
-        self._registry.restore(saving.below(arrays, "registry"))
-        for number, sql in manifest["groups"]:
-            made, key = self._plan(sql)
-            group = build_group(made, self._sources, self._registry.ids)
-            group.restore(saving.below(arrays, f"group/{number}"))
-            self._groups[number] = group
-            self._group_of_shape[key] = number
-            self._statement_of_group[number] = sql
-        self._next_group = manifest["next_group"]
+            source_arrays = saving.with_prefix_stripped(arrays, f"source/{number}")
+            self._sources[declaration.name].restore(source_arrays)
+        self._subscriptions.restore(manifest, arrays, self._planner)
         tables = {name: source for name, source in self._sources.items() if isinstance(source, Table)}
-        self._messenger.restore(manifest["spaces"], arrays, tables)
+        self._spaces.restore(manifest["spaces"], arrays, tables)
 
 
 def _copied(columns: Mapping[str, str] | None) -> dict[str, str] | None:
     return dict(columns) if isinstance(columns, Mapping) else columns
-
-
-def _scalar_column(name: str, value: Any) -> pa.Array:
-    if isinstance(value, (Sequence, Mapping, np.ndarray, pa.Array)) and not isinstance(value, str):
-        raise ParameterError(f"parameter :{name} is one value, not {type(value).__name__}")
-    try:
-        return as_columns({name: [value]}, source="parameters")[name]
-    except RowError:
-        raise ParameterError(f"parameter :{name} cannot be {value!r}") from None

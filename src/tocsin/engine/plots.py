@@ -1,4 +1,4 @@
-"""Pictures of messages: the rows of a table, and the tiles of subscription space that an update is told to.
+"""Plots of messages: the rows of a table, and the tiles of subscription space that messages apply to.
 
 Needs matplotlib, which comes with the extras `bench` and `demo`.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The row that an update tells of first, which is mostly the one that was updated, and those after it.
+#: Colour of the first row of an update, mostly the updated one, and of the rows after it.
 FIRST = "0.45"
 COLOURS = (
     "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#e6ab02",
@@ -39,7 +39,7 @@ def plot_update(
 
 
 def new_figure(panels: int) -> Figure:
-    """A figure with so many square panels in a row."""
+    """A figure with a row of square panels."""
     try:
         from matplotlib.figure import Figure
     except ImportError as failure:
@@ -57,7 +57,7 @@ def limits_of(rows: Any) -> tuple[float, float]:
 
 
 def draw_rows(axes: Axes, rows: Any, messages: Any) -> None:
-    """The rows of a table, x against y; those that messages tell of in their colours."""
+    """The rows of a table, x against y; those of messages in colour."""
     colours = _colours(messages)
     for row in _listed(rows):
         colour = colours.get(row["key"])
@@ -75,9 +75,9 @@ def draw_tiles(
     limits: tuple[float, float],
     title: str = "subscription space: the tiles",
 ) -> None:
-    """The messages' rectangles, a colour for each row told, over the subscriptions; hatched: it is gone.
+    """The messages' rectangles, coloured by row and hatched if it is gone, over the subscriptions.
 
-    A bound that is missing is drawn at the limit.
+    A missing bound is drawn at the limit.
     """
     from matplotlib.patches import Rectangle
 
@@ -103,6 +103,6 @@ def _listed(table: Any) -> list[Mapping[str, Any]]:
 
 
 def _colours(messages: Any) -> dict[str, str]:
-    """A colour for each row told, in the order of telling."""
+    """A colour for each row, in the order of the messages."""
     keys = dict.fromkeys(message["key"] for message in _listed(messages))
     return {key: COLOURS[(place - 1) % len(COLOURS)] if place else FIRST for place, key in enumerate(keys)}

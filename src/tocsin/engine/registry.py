@@ -1,4 +1,4 @@
-"""The registry: which subscription ids there are, and where each is kept."""
+"""The registry of subscriptions: their ids, and the group and local slot of each."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.arrow import one_array
-from tocsin.engine.saving import below, prefixed
-from tocsin.engine.text import is_text
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.strings import StringInterner
+from tocsin.arrays.types import Arrays, Ints
+from tocsin.engine.conversion.arrow import one_array
+from tocsin.engine.conversion.text import is_text
+from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
-from tocsin.indexes.contract import Arrays, Ints
-from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.names import Names
 
-#: Of fewer ids, to have Arrow write them takes longer than to write them here.
-FEW = 100
+#: Fewer ids are formatted faster by Python than by Arrow.
+SMALL_BATCH_IDS = 100
 
 
-class Registry:
-    """Ids to (group, local slot). All costs are constant a subscription."""
+class SubscriptionRegistry:
+    """Maps ids to (group, local slot). All costs are constant per subscription."""
 
     def __init__(self) -> None:
-        self.ids = Names()
-        #: int32 by slot: number of the group that keeps the subscription
+        self.ids = StringInterner()
+        #: int32 by slot: number of the subscription's group
         self.group: Ints = np.empty(16, np.int32)
         #: int32 by slot: the subscription's slot in its group
         self.local: Ints = np.empty(16, np.int32)
         self._next_id = 0
-        #: grows with every change of who is there
+        #: incremented whenever a subscription is added or removed
         self.version = 0
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def place(self, sid: str) -> tuple[int, int, int]:
+    def locate(self, sid: str) -> tuple[int, int, int]:
         """(slot, group, local slot) of an id."""
         if not is_text(sid):
-            # Somebody may have given very many.
+            # A long list of ids is abbreviated.
             shown = reprlib.repr(sid)
             raise UnknownSubscription(f"no subscription has the id {shown}: an id is text, one at a time")
         slot = self.ids.find_one(sid)
@@ -59,10 +59,10 @@ class Registry:
         return slots
 
     def fresh_ids(self, count: int) -> pa.Array:
-        """Ids that nobody has."""
+        """Ids that are not in use."""
         while True:
             first, self._next_id = self._next_id, self._next_id + count
-            if count < FEW:
+            if count < SMALL_BATCH_IDS:
                 ids = pa.array([f"s{number}" for number in range(first, first + count)], pa.string())
             else:
                 numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
@@ -84,8 +84,8 @@ class Registry:
         """Slots for new, distinct ids."""
         self.version += 1
         slots, _ = self.ids.add(ids)
-        self.group = grown(self.group, self.ids.top)
-        self.local = grown(self.local, self.ids.top)
+        self.group = ensure_capacity(self.group, self.ids.top)
+        self.local = ensure_capacity(self.local, self.ids.top)
         return slots
 
     def remove(self, slots: Ints) -> None:
@@ -95,7 +95,7 @@ class Registry:
 
     def arrays(self) -> Arrays:
         top = self.ids.top
-        ids = dict(prefixed("ids", self.ids.arrays()))
+        ids = dict(with_prefix("ids", self.ids.arrays()))
         next_id = np.array([self._next_id])
         return {
             "group": self.group[:top].copy(),
@@ -108,4 +108,4 @@ class Registry:
         self.group = arrays["group"].astype(np.int32)
         self.local = arrays["local"].astype(np.int32)
         self._next_id = int(arrays["next_id"][0])
-        self.ids.restore(below(arrays, "ids"))
+        self.ids.restore(with_prefix_stripped(arrays, "ids"))

@@ -1,7 +1,7 @@
-"""An engine as bytes: a manifest and flat arrays, in one Arrow file, and a checksum after it.
+"""The save format: a manifest and flat arrays in one Arrow file, followed by a checksum.
 
-Each array is one binary value, so that a file mapped into memory is read without copying. The checksum is of
-all bytes, and nothing is parsed before it is found right. Equal states give equal bytes.
+Each array is one binary value, so that a memory-mapped file is read without copying. The checksum covers all
+bytes and is verified before anything is parsed. Equal states give equal bytes.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays.types import Arrays
 from tocsin.errors import StateError
-from tocsin.indexes.contract import Arrays
 
-#: Grows when a file of the version before can no longer be read.
+#: Incremented when files of the previous format can no longer be read.
 FORMAT = 3
 _MANIFEST = b"tocsin"
 
-#: What comes last: how many bytes there are before it, their checksum, and that this is a saved engine.
-_END = struct.Struct("<QI12s")
-_MARK = b"tocsin state"
-#: What an Arrow file begins with: before format 3 there was nothing else.
-_ARROW = b"ARROW1"
+#: The trailer: the number of bytes before it, their checksum, and a magic text.
+_TRAILER = struct.Struct("<QI12s")
+_TRAILER_MARK = b"tocsin state"
+#: Magic bytes of an Arrow file, which is all that a file was before format 3.
+_ARROW_MARK = b"ARROW1"
 
 
 def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write all or nothing, and on disk before it returns."""
+    """Write atomically and durably: fsynced before it returns."""
     try:
         target = Path(path)
         aside = target.with_name(target.name + ".writing")
@@ -53,7 +53,7 @@ def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays
 
 
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
-    """What `write` wrote. Raises StateError if it is something else, or damaged."""
+    """Read what `write` wrote. Raises StateError if it is something else or damaged."""
     try:
         name = os.fspath(path)
         if "\0" in str(name):
@@ -71,13 +71,13 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
 
 def dump(sink: Any, manifest: Mapping[str, Any], arrays: Arrays) -> None:
     """Write to an open file or Arrow stream."""
-    summed = _Summed(sink)
+    summed = _ChecksumWriter(sink)
     _dump_arrow(summed, manifest, arrays)
-    sink.write(_END.pack(summed.n_bytes, summed.checksum, _MARK))
+    sink.write(_TRAILER.pack(summed.n_bytes, summed.checksum, _TRAILER_MARK))
 
 
-class _Summed:
-    """A file to write to that sums up what goes into it."""
+class _ChecksumWriter:
+    """A writable file that computes the checksum of what is written."""
 
     closed = False
 
@@ -143,11 +143,14 @@ def load(source: Any, *, name: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def _checked(data: pa.Buffer, name: str) -> pa.Buffer:
-    """The bytes before the end mark, if they are what was written."""
-    n_bytes = data.size - _END.size
-    size, checksum, mark = (0, 0, b"") if n_bytes < 0 else _END.unpack(data.slice(n_bytes))
-    if mark != _MARK:
-        if data.size >= 2 * len(_ARROW) and data.slice(data.size - len(_ARROW)).to_pybytes() == _ARROW:
+    """The bytes before the trailer, verified against it."""
+    n_bytes = data.size - _TRAILER.size
+    size, checksum, mark = (0, 0, b"") if n_bytes < 0 else _TRAILER.unpack(data.slice(n_bytes))
+    if mark != _TRAILER_MARK:
+        if (
+            data.size >= 2 * len(_ARROW_MARK)
+            and data.slice(data.size - len(_ARROW_MARK)).to_pybytes() == _ARROW_MARK
+        ):
             raise StateError(f"{name!r} was saved by an earlier version; this one reads format {FORMAT}")
         raise StateError(f"{name!r} is not a saved engine, or its end is missing or damaged")
     body = data.slice(0, n_bytes)
@@ -156,12 +159,12 @@ def _checked(data: pa.Buffer, name: str) -> pa.Buffer:
     return body
 
 
-def prefixed(prefix: str, arrays: Arrays) -> Iterator[tuple[str, np.ndarray]]:
-    """Arrays under a common name."""
+def with_prefix(prefix: str, arrays: Arrays) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays under a common prefix."""
     return ((f"{prefix}/{name}", array) for name, array in arrays.items())
 
 
-def below(arrays: Arrays, prefix: str) -> Arrays:
-    """The arrays under a common name, without it."""
+def with_prefix_stripped(arrays: Arrays, prefix: str) -> Arrays:
+    """The arrays under a common prefix, without it."""
     start = f"{prefix}/"
     return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

@@ -1,1 +1,1 @@
-"""The gateway: people and programs subscribe over HTTP, and are told of every change."""
+"""The gateway: people and programs subscribe over HTTP and receive every change."""

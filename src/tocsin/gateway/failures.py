@@ -1,4 +1,4 @@
-"""What the gateway refuses, and the answer that each refusal gets."""
+"""Errors of the gateway, each with its HTTP status and code."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from tocsin.errors import Error
 
 
 class GatewayError(Error):
-    """A request that is refused: an HTTP status, a short code for programs, and a sentence for people."""
+    """A refused request: an HTTP status, a short code for programs, and a message for people."""
 
     status = 400
     code = "bad-request"
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
-        #: seconds after which it is worth trying again
+        #: seconds after which a retry makes sense
         self.retry_after = retry_after
 
 
 class BadRequest(GatewayError):
-    """The request cannot be read."""
+    """The request is malformed."""
 
 
 class LimitTooLarge(GatewayError):
-    """A statement asks for longer lists than the server keeps."""
+    """A statement asks for longer lists than the server maintains."""
 
     code = "limit-too-large"
 
@@ -35,77 +35,77 @@ class Unauthorized(GatewayError):
 
 
 class Forbidden(GatewayError):
-    """The key is not for this."""
+    """The key does not allow this."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(GatewayError):
-    """There is no such thing, or it is not yours."""
+    """It does not exist, or belongs to another tenant."""
 
     status = 404
     code = "not-found"
 
 
 class Conflict(GatewayError):
-    """It is there already."""
+    """It exists already."""
 
     status = 409
     code = "conflict"
 
 
 class FedByJob(GatewayError):
-    """A job feeds this gateway: nobody else declares or publishes anything here."""
+    """A job feeds this gateway: clients cannot declare or publish."""
 
     status = 409
     code = "fed-by-job"
 
 
 class TooLarge(GatewayError):
-    """The body is longer than the server takes."""
+    """The body exceeds the size limit."""
 
     status = 413
     code = "too-large"
 
 
 class TooSlow(GatewayError):
-    """The body did not come in time."""
+    """The body did not arrive in time."""
 
     status = 408
     code = "too-slow"
 
 
 class Unsupported(GatewayError):
-    """The body is of a type that is not read here."""
+    """The content type of the body is not supported."""
 
     status = 415
     code = "unsupported-type"
 
 
 class QuotaExceeded(GatewayError):
-    """The tenant has used up what it may use."""
+    """The tenant has used up a quota."""
 
     status = 429
     code = "quota-exceeded"
 
 
 class KeyReused(GatewayError):
-    """An Idempotency-Key that came with another request before."""
+    """The Idempotency-Key was used for a different request."""
 
     status = 422
     code = "key-reused"
 
 
 class TooOld(GatewayError):
-    """The cursor is older than what is retained: take a new snapshot."""
+    """The cursor is older than the retained history: a new snapshot is needed."""
 
     status = 410
     code = "too-old"
 
 
 class Unavailable(GatewayError):
-    """The server is starting, stopping, or cannot write its log."""
+    """The server is starting, stopping, overloaded, or cannot write its log."""
 
     status = 503
     code = "unavailable"

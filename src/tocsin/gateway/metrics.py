@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""Prometheus metrics of the server."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """All metrics in Prometheus's text format."""
         return generate_latest(self._registry)

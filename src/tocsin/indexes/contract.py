@@ -1,11 +1,10 @@
-"""What the engine and an index say to each other.
+"""The interface between the engine and an index.
 
-An index keeps the subscriptions of one *shape* (a statement without its numbers) over one source.
+An index maintains the subscriptions of one *shape* (a statement without its numbers) over one source.
 The engine owns rows, keys, ids and text; an index sees small integers and flat arrays:
 
-* a **subscription** is a slot, a small `int32` that the engine hands out and hands out again after
-  `terminate`;
-* a **row** of a table or a window is a slot too, and the same row keeps it while it is there;
+* a **subscription** is a slot, a small `int32` that the engine assigns and reuses after `terminate`;
+* a **row** of a table or a window is a slot too, which it keeps for as long as it exists;
 * a **step** is what is reported together: the whole batch, or one row of it (`each=True`).
 
 Nothing here knows SQL, Arrow, Spark or the network.
@@ -14,27 +13,12 @@ Nothing here knows SQL, Arrow, Spark or the network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bools: TypeAlias = NDArray[np.bool_]
-Bytes: TypeAlias = NDArray[np.uint8]
-Ints: TypeAlias = NDArray[np.int32]
-Longs: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
-Ops: TypeAlias = NDArray[np.int8]
-Arrays: TypeAlias = dict[str, np.ndarray]
-
-#: Change operations, in the order in which one subscription's changes are reported within a step.
-LEAVE = 0
-UPDATE = 1
-ENTER = 2
-VALUE = 3
-MATURE = 4
-MATCH = 5
-OP_NAMES = ("leave", "update", "enter", "value", "mature", "match")
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 
 #: `born` of a row that is not there.
 ABSENT = -1
@@ -62,13 +46,13 @@ class RowDelta(NamedTuple):
     before: Floats
     #: float64 (entries, columns), C-contiguous: values after; NaN where NULL or absent.
     after: Floats
-    #: bool (entries,): there before and after, and a subscriber must hear of it even if its place
-    #: and score stay: a selected column differs, or the key was deleted and inserted again.
+    #: bool (entries,): exists before and after, and must be reported even if its rank and score stay:
+    #: a selected column differs, or the key was deleted and inserted again.
     touched: Bools
 
     @classmethod
     def inserting(cls, row: Ints | Longs, born: Longs, values: Floats) -> Self:
-        """One step that inserts rows, which nothing says anything about yet."""
+        """One step that inserts rows, none of them touched."""
         count = len(row)
         return cls(
             seq=np.zeros(1, np.int64),
@@ -82,65 +66,41 @@ class RowDelta(NamedTuple):
         )
 
 
-class ChangeSet(NamedTuple):
-    """Changes as an index reports them: parallel columns, in reporting order.
+class SubscriptionBounds(NamedTuple):
+    """The ranges of subscriptions, which are closed."""
 
-    Ordered by step, then by subscription slot, then `op`, then rank: leaves by the rank they had.
-    Unranked entries of one op are ordered by the row's `born`, those of DISTINCT by code. The best
-    matches of an event come by rank alone.
-    """
-
-    #: int32: index into the delta's `seq`, or the event's position in its batch.
-    step: Ints
-    #: int32: slot of the subscription.
-    subscription: Ints
-    #: int8: LEAVE … MATCH.
-    op: Ops
-    #: int32: slot of the row (a join's left row; an event's position in its batch); -1 for none.
-    row: Ints
-    #: int32: slot of a join's right row; -1 otherwise.
-    other: Ints
-    #: float64: score or value; NaN for null.
-    score: Floats
-    #: int32: 1-based rank; 0 for none.
-    rank: Ints
-
-    @classmethod
-    def empty(cls) -> Self:
-        """No changes."""
-        ints = np.empty(0, np.int32)
-        return cls(ints, ints, np.empty(0, np.int8), ints, ints, np.empty(0, np.float64), ints)
+    #: int32 (n,): the subscriptions
+    slots: Ints
+    #: float64 (dimensions, n)
+    lo: Floats
+    #: float64 (dimensions, n)
+    hi: Floats
+    #: int32 (n,): how many rows are in the answer; 1 where that does not apply
+    k: Ints
 
     @classmethod
     def concat(cls, parts: list[Self]) -> Self:
-        """The parts one after the other, as they are."""
-        if not parts:
-            return cls.empty()
-        if len(parts) == 1:
-            return parts[0]
-        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        """Concatenate the parts."""
+        return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
-    def part(self, begin: int, end: int) -> Self:
-        """The changes from `begin` to before `end`: views."""
-        cut = slice(begin, end)
-        return type(self)(
-            self.step[cut], self.subscription[cut], self.op[cut], self.row[cut],
-            self.other[cut], self.score[cut], self.rank[cut],
-        )  # fmt: skip
 
-    def __bool__(self) -> bool:
-        return len(self.step) > 0
+def step_bounds(delta: RowDelta) -> Longs:
+    """int64 (steps + 1,): step `s` holds the entries from `bounds[s]` up to `bounds[s + 1]`."""
+    if len(delta.seq) == 1:
+        return np.array([0, len(delta.step)], np.int64)
+    steps = np.arange(len(delta.seq) + 1, dtype=np.int32)
+    return np.searchsorted(delta.step, steps).astype(np.int64)
 
 
 class Index(Protocol):
-    """What every index can do. Methods raise nothing on valid input; the engine validates.
+    """Operations of every index. Methods raise nothing on valid input; the engine validates.
 
-    Each also has `register(slots, values)`, which adds subscriptions, and `apply`, which takes what
-    happened; what these take differs by room and is said there.
+    Each also has `register(slots, values)`, which adds subscriptions, and `apply`, which takes the input;
+    their arguments differ by index family and are documented there.
     """
 
     def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions that are there."""
+        """Remove registered subscriptions."""
 
     def result(self, slots: Ints) -> ChangeSet:
         """Current answers, as ENTER (by rank, else by born) or VALUE; for thresholds, of the weight so far.
@@ -152,34 +112,61 @@ class Index(Protocol):
         """The whole state as flat arrays, trimmed to what is in use."""
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Called on a fresh index built with the same arguments."""
+        """Restore the state that `arrays` returned, on a fresh index built with the same arguments."""
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: the kind of index and how it works."""
 
     def parameters(self, slot: int) -> dict[str, object]:
-        """The values that a subscription was registered with, by name. For `explain`."""
+        """Values that a subscription was registered with, by name. For `explain`."""
 
 
 class BoundIndex(Index, Protocol):
-    """An index whose subscriptions are given by numbers alone."""
+    """An index whose subscriptions are defined by numbers alone."""
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: one array a bound value (the class says which), rows in the order of `slots`."""
+        """Add subscriptions: one array per bound value (see the class), in the order of `slots`."""
 
 
 class RowIndex(BoundIndex, Protocol):
     """An index over the rows of a table or a window."""
 
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Take the delta's steps one after the other and report what each changes, net within a step."""
+        """Apply the delta's steps in order and report the net change of each."""
+
+    def follow(self, delta: RowDelta) -> None:
+        """Apply the delta without reporting changes."""
+
+
+class RangeIndex(RowIndex, Protocol):
+    """An index over ranges that messages can address."""
+
+    def bounds(self) -> SubscriptionBounds:
+        """The ranges of all subscriptions. Cost: linear."""
 
 
 class RankedIndex(RowIndex, Protocol):
-    """An index of top-k over rows that can say what rows it has."""
+    """A top-k index that can list its rows."""
 
     def rows(self) -> RowDelta:
-        """All rows that can be in an answer, as one step that inserts them. Cost: linear."""
+        """All rows that can be in an answer, as one inserting step. Cost: linear."""
+
+
+class RankedRangeIndex(RankedIndex, RangeIndex, Protocol):
+    """An index of top-k over ranges."""
+
+
+class ThresholdIndex(Index, Protocol):
+    """An index of sums towards thresholds, over events."""
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions, which count from now on: `lo`, `hi` (n, dimensions), `tau`, `repeat` (n,)."""
+
+    def apply(self, values: Floats, weights: Longs) -> ChangeSet:
+        """Count a batch of events, values (events, dimensions): which subscriptions mature, and when."""
+
+    def progress(self, slots: Ints) -> tuple[Longs, Longs]:
+        """Scaled weight reached, and missing to tau. A weight beyond int64 shows as the largest."""

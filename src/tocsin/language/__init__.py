@@ -13,7 +13,9 @@ from tocsin.language.expressions import (
     evaluate,
     lift,
 )
-from tocsin.language.parser import parse
+from tocsin.language.parsing.parser import parse
+from tocsin.language.parsing.statement import Statement
+from tocsin.language.plan_keys import parameters, plan_key
 from tocsin.language.planner import plan
 from tocsin.language.plans import (
     Aggregate,
@@ -33,8 +35,6 @@ from tocsin.language.plans import (
     TopK,
 )
 from tocsin.language.schema import Catalog, SourceSchema
-from tocsin.language.shapes import parameters, shape
-from tocsin.language.statement import Statement
 
 __all__ = [
     "Aggregate",
@@ -71,6 +71,6 @@ __all__ = [
     "parameters",
     "parse",
     "plan",
+    "plan_key",
     "scale",
-    "shape",
 ]

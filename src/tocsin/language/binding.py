@@ -1,4 +1,4 @@
-"""Plans and parameters to arrays: one row a subscription, one array a bound value."""
+"""Binds parameters to a plan: one array per bound value, one row per subscription."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.errors import ParameterError
-from tocsin.grids import Grid, Side, edges, grid_of, points
+from tocsin.grids import Grid, Side, grid_of, points, range_ends
 from tocsin.language.expressions import Expression, Parameter, lift
 from tocsin.language.parameter_columns import ParameterColumns
+from tocsin.language.plan_keys import box_of, parameters, region_of
 from tocsin.language.plans import (
     Bound,
     Dimension,
@@ -24,18 +25,17 @@ from tocsin.language.plans import (
     Threshold,
     TopK,
 )
-from tocsin.language.shapes import box_of, parameters, region_of
-from tocsin.language.taus import scale_of
+from tocsin.language.threshold_scaling import scale_of
 
 Floats: TypeAlias = NDArray[np.float64]
 
 
-#: To which point of a grid an operand may go that lies between two, so that as many values satisfy it.
+#: How an operand between two grid points is rounded without changing which values satisfy the operator.
 _SIDES: dict[str, Side] = {"<": "up", ">=": "up", "<=": "down", ">": "down"}
 
 
 class BoundPredicate(NamedTuple):
-    """A predicate of many subscriptions: each operand an array, float64, bool or Arrow string."""
+    """A predicate of many subscriptions; each operand is an array: float64, bool or Arrow string."""
 
     attribute: str
     operator: str
@@ -44,14 +44,14 @@ class BoundPredicate(NamedTuple):
 
 
 def scale(plan: Threshold) -> int:
-    """What the plan's weights are multiplied by before they are summed as integers."""
+    """The factor by which the plan's weights are scaled to integers."""
     return scale_of(plan.type)
 
 
 def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
-    """The values of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`.
+    """The bound values of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`.
 
-    Always `lo` and `hi`, float64 (count, dimensions), closed ranges, a join's left ones first. And:
+    Always `lo` and `hi`, float64 (count, dimensions), closed ranges, those of a join's left side first. And:
 
     * TopK: `k` int32 (count,), `theta` float64 (count, operands of the lifted score);
     * Rows with a score: `theta`, `score_lo` and `score_hi` float64 (count,);
@@ -73,7 +73,7 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
             bound["theta"] = _theta(values, plan.score.expression)
             bound["score_lo"], bound["score_hi"] = _range(values, plan.lows, plan.highs)
         case Threshold():
-            bound["tau"] = values.taus(plan.tau, scale(plan))
+            bound["tau"] = values.thresholds(plan.tau, scale(plan))
         case Match():
             raise TypeError("the predicates of a Match are bound by bind_match")
     return bound
@@ -91,14 +91,14 @@ def _ranges(values: ParameterColumns, box: tuple[Dimension, ...]) -> tuple[Float
 
 
 def _grid_range(values: ParameterColumns, dimension: Dimension, grid: Grid) -> tuple[Floats, Floats]:
-    """As `_range`, in the coordinates of a column whose values lie on a grid."""
+    """As `_range`, in grid coordinates of the column."""
     lo, hi = np.full(values.count, -np.inf), np.full(values.count, np.inf)
     for bound in dimension.lows:
         floors = values.floors(bound.operand, dimension.type, grid)
-        lo = np.maximum(lo, edges(grid, floors, low=True, strict=bound.strict))
+        lo = np.maximum(lo, range_ends(grid, floors, low=True, strict=bound.strict))
     for bound in dimension.highs:
         floors = values.floors(bound.operand, dimension.type, grid)
-        hi = np.minimum(hi, edges(grid, floors, low=False, strict=bound.strict))
+        hi = np.minimum(hi, range_ends(grid, floors, low=False, strict=bound.strict))
     return lo + 0.0, hi + 0.0
 
 
@@ -112,7 +112,7 @@ def _range(
         for bound in lows:
             edge = values.numbers(bound.operand)
             if bound.strict:
-                # Nothing is greater than infinity, and there is no double after it.
+                # No double comes after infinity.
                 impossible |= edge == np.inf
                 edge = np.nextafter(edge, np.inf)
             lo = np.maximum(lo, edge)
@@ -128,12 +128,12 @@ def _range(
 
 
 def _regions(values: ParameterColumns, region: Region) -> Floats:
-    """`>=` is `<=` with all signs turned, which rounding follows; `< c` is `<=` the double before c."""
-    turn = -1.0 if region.is_low else 1.0
+    """`>=` is `<=` with all signs flipped, which rounding preserves; `< c` is `<=` the double before c."""
+    flip = -1.0 if region.is_low else 1.0
     numbers = np.empty((values.count, 3))
     for place, (operand, sign) in enumerate(zip(region.operands, region.signs, strict=True)):
-        numbers[:, place] = values.numbers(operand) * (turn * sign)
-    edge = values.numbers(region.bound.operand) * turn
+        numbers[:, place] = values.numbers(operand) * (flip * sign)
+    edge = values.numbers(region.bound.operand) * flip
     impossible = np.zeros(values.count, np.bool_)
     if region.bound.strict:
         impossible = edge == -np.inf

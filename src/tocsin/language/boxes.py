@@ -1,4 +1,4 @@
-"""WHERE as a box: ranges of numeric columns, and the literals in them as their columns' types."""
+"""WHERE as a box: ranges of numeric columns, with literals converted to the column types."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from decimal import Decimal, DecimalException
 from tocsin.decimals import printed
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.intervals import Interval
+from tocsin.language.parsing.statement import (
+    BooleanLiteral,
+    Condition,
+    StringLiteral,
+    TimestampLiteral,
+    Value,
+)
 from tocsin.language.plans import Bound, Dimension, Operand
 from tocsin.language.scopes import Scope
 from tocsin.language.spans import Span
-from tocsin.language.statement import Condition, Text, Time, Truth, Value
 from tocsin.ordinals import EXACT
 from tocsin.times import days, microseconds
 from tocsin.types import ColumnType
@@ -29,10 +35,10 @@ _SIDES = {
 }
 
 
-def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> Operand:
-    """A literal as its column's type has it; a parameter as it is.
+def typed_operand(scope: Scope, value: Value, column: ColumnType | None, name: str) -> Operand:
+    """A literal as a value of its column's type; a parameter unchanged.
 
-    None is the type of a sparse stream's attributes, which any literal fits.
+    `column` is None for attributes of a sparse stream, which any literal fits.
     """
     if isinstance(value, Parameter):
         return value
@@ -40,16 +46,16 @@ def typed(scope: Scope, value: Value, column: ColumnType | None, name: str) -> O
     kind = kind if kind in ("any", "string", "boolean", "timestamp", "date") else "number"
     match value, kind:
         case Constant(number), "any" | "number" | "timestamp" | "date":
-            # A double stands for its neighbours too; attributes of sparse rows are doubles.
+            # A double is taken as is; attributes of sparse rows are doubles.
             is_double = abs(number) < EXACT if column is None else column.name in ("double", "float")
-            return number if is_double else exact(scope, value)
-        case Text(text), "any" | "string":
+            return number if is_double else exact_literal(scope, value)
+        case StringLiteral(text), "any" | "string":
             return text
-        case Truth(truth), "any" | "boolean":
+        case BooleanLiteral(truth), "any" | "boolean":
             return truth
-        case (Text(text) | Time(text), "timestamp") | (Time(text), "any"):
+        case (StringLiteral(text) | TimestampLiteral(text), "timestamp") | (TimestampLiteral(text), "any"):
             return _time(scope, text, value.span)
-        case (Text(text) | Time(text), "date"):
+        case (StringLiteral(text) | TimestampLiteral(text), "date"):
             return _date(scope, text, value.span)
     wanted = {
         "string": "a string",
@@ -76,8 +82,8 @@ def _date(scope: Scope, text: str, span: Span) -> int:
         scope.refuse(span, "this is not a date", "Dates are written '2013-10-08'.")
 
 
-def exact(scope: Scope, value: Constant) -> int | float:
-    """A literal as the number that is written; refused if it is neither whole nor what a double prints as."""
+def exact_literal(scope: Scope, value: Constant) -> int | float:
+    """A literal as the number written; refused unless it is an integer or what a double prints as."""
     number = value.value
     if isinstance(number, int):
         return number
@@ -93,16 +99,16 @@ def exact(scope: Scope, value: Constant) -> int | float:
     return number
 
 
-def bounds(
+def condition_bounds(
     scope: Scope, condition: Condition, column: ColumnType
 ) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-    """The low and the high bounds that one condition sets."""
+    """The low and the high bounds of one condition."""
     subject, operator = condition.subject, condition.operator
     if condition.weight is not None:
         scope.refuse(condition.span, f"WEIGHT {MATCHING_ONLY}", "Leave WEIGHT out.")
     if operator != "BETWEEN" and operator not in _SIDES:
         scope.refuse(condition.span, f"{operator} {MATCHING_ONLY}", "Use BETWEEN, <, <=, =, >= or >.")
-    operands = [typed(scope, value, column, str(subject)) for value in condition.operands]
+    operands = [typed_operand(scope, value, column, str(subject)) for value in condition.operands]
     if operator == "BETWEEN":
         return (Bound(operands[0], False),), (Bound(operands[1], False),)
     below, above, strict = _SIDES[operator]
@@ -110,10 +116,10 @@ def bounds(
     return bound if below else (), bound if above else ()
 
 
-def split(
+def split_conditions(
     scope: Scope, conditions: Iterable[Condition]
 ) -> tuple[tuple[Dimension, ...], tuple[Condition, ...]]:
-    """One dimension a column, in order of first appearance; and the conditions on expressions."""
+    """One dimension per column, in order of first appearance; and the conditions on expressions."""
     dimensions: dict[tuple[str, str], Dimension] = {}
     scored: list[Condition] = []
     for condition in conditions:
@@ -121,7 +127,7 @@ def split(
             scored.append(condition)
             continue
         resolved, column = scope.numeric(condition.subject, "bound a range")
-        lows, highs = bounds(scope, condition, column)
+        lows, highs = condition_bounds(scope, condition, column)
         place = resolved.source.name, resolved.name
         before = dimensions.get(place, Dimension(*place, column, (), ()))
         dimensions[place] = Dimension(*place, column, before.lows + lows, before.highs + highs)
@@ -129,7 +135,7 @@ def split(
 
 
 def known_ranges(box: Iterable[Dimension]) -> dict[str, Interval]:
-    """What the numbers in a box say of its columns; parameters say nothing yet."""
+    """The ranges of columns known from the numbers in a box; parameters are not bound yet."""
     return {dimension.column: _known_range(dimension) for dimension in box}
 
 

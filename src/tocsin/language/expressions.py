@@ -1,7 +1,6 @@
-"""Arithmetic over columns: a small immutable tree, its text, its value, and its shape.
+"""Arithmetic over columns: an immutable expression tree, printed, evaluated and lifted.
 
-Two expressions are equal if they mean the same tree: where they stand and how their numbers were
-written does not count.
+Equality is structural: source positions and the spelling of numbers do not count.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Theta:
-    """The place of a lifted number: the `index`-th operand."""
+    """A placeholder for a lifted number: the `index`-th operand."""
 
     index: int
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -69,7 +68,7 @@ class Negate:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        # `--` would begin a comment, so what starts with a minus goes in parentheses.
+        # `--` would begin a comment, hence the parentheses.
         inner = str(self.operand)
         tight = not isinstance(self.operand, Binary) and not inner.startswith("-")
         return f"-{inner}" if tight else f"-({inner})"
@@ -145,14 +144,14 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 
 def columns_of(expression: Expression) -> tuple[str, ...]:
-    """The columns it reads, each once, in order of first appearance."""
+    """The distinct columns of an expression, in order of first appearance."""
     return tuple(dict.fromkeys(leaf.name for leaf in leaves(expression) if isinstance(leaf, Column)))
 
 
 def lift(expression: Expression) -> tuple[Expression, tuple[Parameter | float | int, ...]]:
-    """Replace numbers and parameters by `Theta(0), Theta(1), …`; return the rest and what was taken out.
+    """Replace numbers and parameters by `Theta(0), Theta(1), …`; return the tree and the operands.
 
-    Expressions that differ in their numbers only are equal once lifted. The exponent of POWER stays,
+    Expressions that differ only in their numbers are equal once lifted. The exponent of POWER stays,
     because it decides what kind of function it is.
     """
     operands: list[Parameter | float | int] = []
@@ -180,7 +179,7 @@ def lift(expression: Expression) -> tuple[Expression, tuple[Parameter | float | 
 
 
 def evaluate(expression: Expression, columns: Mapping[str, float], parameters: Mapping[str, float]) -> float:
-    """The value for one row, in IEEE doubles: never raises, answers NaN where there is no value."""
+    """The value for one row, in IEEE doubles: never raises; NaN where undefined."""
 
     def value(node: Expression) -> float:
         match node:
@@ -203,22 +202,18 @@ def evaluate(expression: Expression, columns: Mapping[str, float], parameters: M
 
 
 def apply_binary(operator: str, left: float, right: float) -> float:
-    """One of `+ - * /`, as IEEE has it."""
+    """One of `+ - * /`, as in IEEE, except that division by zero is NaN."""
     if operator == "+":
         return left + right
     if operator == "-":
         return left - right
     if operator == "*":
         return left * right
-    if right != 0.0:
-        return left / right
-    if left == 0.0 or math.isnan(left) or math.isnan(right):
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+    return left / right if right != 0.0 else math.nan
 
 
 def apply_function(function: str, argument: float, exponent: float = 1.0) -> float:
-    """SQRT, LN, EXP, ABS or POWER, as IEEE has it."""
+    """SQRT, LN, EXP, ABS or POWER, as in IEEE."""
     if function == "ABS":
         return abs(argument)
     if function == "SQRT":
@@ -239,7 +234,7 @@ def _power(base: float, exponent: float) -> float:
     odd = exponent % 2.0 == 1.0
     negative = math.copysign(1.0, base) < 0.0 and odd
     if base == 0.0 and exponent < 0.0:
-        return -math.inf if negative else math.inf
+        return math.nan
     try:
         return math.pow(base, exponent)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Interval arithmetic: what values an expression can take, from what its columns can."""
+"""Interval arithmetic: the range of an expression, given ranges of its columns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _binary(operator: str, left: Interval, right: Interval) -> Interval:
 
 
 def _times(left: float, right: float) -> float:
-    """Zero times infinity is 0 here: the infinity only says that there is no bound."""
+    """Zero times infinity is 0: here infinity stands for a missing bound."""
     return 0.0 if left == 0.0 or right == 0.0 else left * right
 
 
@@ -80,7 +80,7 @@ def _call(function: str, inside: Interval, power: float) -> Interval:
     if function == "ABS":
         return Interval(low, high)
     if not power.is_integer():
-        # Below zero there is no value, except that IEEE has one at minus infinity: an infinity, or zero.
+        # NaN below zero, except at minus infinity, where IEEE gives infinity or zero.
         low, high = max(low, 0.0), max(high, 0.0) if low > -math.inf else math.inf
     if power < 0.0 and low <= 0.0 <= high:
         return EVERYTHING if not even else Interval(0.0, math.inf)

@@ -1,9 +1,8 @@
-"""Whether a score rises or falls with each of its columns.
+"""Monotonicity analysis: whether a score rises or falls with each of its columns.
 
-The slope of the score in a column is built symbolically, then its sign is sought: a factor without
-columns has one sign for one subscription, whatever it is; a factor with columns needs the bounds that
-the statement's own WHERE puts on them as numbers; the terms of a sum must agree.
-Only signs count, so the slope leaves out positive factors that are the same for all rows.
+The partial derivative is built symbolically, and then its sign is derived: a factor without columns has one
+sign per subscription; a factor with columns needs numeric bounds from the statement's own WHERE; the terms of
+a sum must agree. Only signs count, so that positive factors common to all rows are left out.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class _UnknownSignError(Exception):
 
 @dataclass(frozen=True)
 class _Sign:
-    """`known` times the signs of `factors`, which are free of columns; `strict` if it is never zero.
+    """`known` times the signs of `factors`, which have no columns; `strict` if never zero.
 
-    A factor that occurs twice is a square, and drops out.
+    A factor that occurs twice is a square and cancels.
     """
 
     known: int
@@ -64,10 +63,6 @@ class _Sign:
 
     def negated(self) -> _Sign:
         return _Sign(-self.known, self.strict, self.factors)
-
-    def inverted(self) -> _Sign:
-        """The sign of one over it. 1 / p has a sign at p = 0 too, as IEEE division has."""
-        return _Sign(self.known, self.strict, frozenset(Binary("/", _ONE, each) for each in self.factors))
 
     def direction(self) -> int | Expression:
         if not self.factors:
@@ -82,7 +77,7 @@ class _Sign:
 def directions(expression: Expression, box: Mapping[str, Interval]) -> tuple[int | Expression, ...]:
     """For each column of the score: +1, -1, or an expression over parameters whose sign is the direction.
 
-    `box` holds what is known of columns. Raises `NotMonotoneError`.
+    `box` holds the known ranges of columns. Raises `NotMonotoneError`.
     """
     columns = columns_of(expression)
     for column in columns:
@@ -103,13 +98,13 @@ def _direction(expression: Expression, column: str, box: Mapping[str, Interval])
 
 
 def _check_breaks(expression: Expression, column: str, box: Mapping[str, Interval]) -> None:
-    """Refuse what jumps, and so can be monotone on both sides of the jump but not across it."""
+    """Refuse discontinuities: monotone on both sides does not mean monotone across."""
     match expression:
         case Binary("/", _, divisor):
             _check_divisor(divisor, column, box)
         case Call("POWER", (base, Constant(exponent))) if column in columns_of(base):
             if not float(exponent).is_integer():
-                # IEEE has no value for negative numbers, but has one for minus infinity.
+                # In IEEE, NaN for negative numbers, but not for minus infinity.
                 if interval(base, box).low == -math.inf:
                     message = f"this is not monotone in {Column(column)}: {base} may be minus infinity"
                     raise NotMonotoneError(message, _advice(base, ">= 0", ""))
@@ -137,7 +132,7 @@ def _advice(blame: Expression, positive: str, negative: str) -> str:
 
 
 def _slope(expression: Expression, column: str) -> Expression:
-    """The derivative, up to positive factors of whole terms with columns in them."""
+    """The derivative, up to positive factors of whole terms, which may hold columns."""
     match expression:
         case Column(name):
             return _ONE if name == column else _ZERO
@@ -220,7 +215,8 @@ def _sign(expression: Expression, box: Mapping[str, Interval]) -> _Sign:
         case Binary("*", left, right):
             return _sign(left, box).times(_sign(right, box))
         case Binary("/", left, right):
-            return _sign(left, box).times(_sign(right, box).inverted())
+            # Undefined where the divisor is zero, and so is the slope.
+            return _sign(left, box).times(_sign(right, box))
         case Binary("-", left, right):
             return _sum_sign(expression, _sign_or_none(left, box), _negated(right), box)
         case Binary(_, left, right):
@@ -251,7 +247,7 @@ def _sum_sign(
         return _ranged(whole, box)
     except _UnknownSignError as unknown:
         if isinstance(left, _UnknownSignError) and isinstance(other, _UnknownSignError):
-            # Where both hang on one thing, to name it makes the better advice.
+            # If both fail for the same expression, naming it gives the better hint.
             unknown.blame = left.blame if left.blame == other.blame else whole
         raise
 
@@ -268,8 +264,7 @@ def _call_sign(
     if function == "POWER":
         exponent = arguments[1].value if isinstance(arguments[1], Constant) else 0.5
         if exponent % 2 == 1:
-            sign = _sign(inner, box)
-            return sign if exponent > 0 else sign.inverted()
+            return _sign(inner, box)
         known = _sign_or_none(inner, box)
         return _Sign(1, isinstance(known, _Sign) and known.strict)
     if not columns_of(call):

@@ -1,4 +1,4 @@
-"""Parameters as they arrive, columns of Arrow, to arrays of the types that plans need."""
+"""Converts parameters, given as Arrow columns, to the arrays that plans need."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import ParameterError
 from tocsin.grids import Floors, Grid
+from tocsin.language.did_you_mean import did_you_mean
 from tocsin.language.expressions import Parameter
 from tocsin.language.plans import LARGEST_LIMIT, Operand
-from tocsin.language.suggestions import did_you_mean
-from tocsin.language.taus import scaled_decimals, scaled_floats, scaled_integers, scaled_literal
+from tocsin.language.threshold_scaling import scaled_decimals, scaled_floats, scaled_integers, scaled_literal
 from tocsin.ordinals import EXACT
 from tocsin.times import DAY, microseconds, microseconds_of
 from tocsin.types import ColumnType
 
-#: pyarrow's stubs know less of these functions than pyarrow does.
+#: pyarrow's stubs do not cover these functions.
 _types: Any = pa.types
 
 
 class ParameterColumns:
-    """The values of `count` subscriptions: a column for each parameter; literals are broadcast.
+    """The values of `count` subscriptions: a column per parameter; literals are broadcast.
 
     Every error names the parameter and, among many, the row.
     """
@@ -62,7 +62,7 @@ class ParameterColumns:
         raise ParameterError(f"parameter :{name}{row} {problem}")
 
     def type_of(self, operand: Operand) -> str:
-        """`boolean`, `string` or `number`: what a sparse stream's attribute is compared with."""
+        """`boolean`, `string` or `number`: the type that a sparse attribute is compared as."""
         if not isinstance(operand, Parameter):
             return {bool: "boolean", str: "string"}.get(type(operand), "number")
         arrow = self._columns[operand.name].type
@@ -73,7 +73,7 @@ class ParameterColumns:
     def numbers(self, operand: Operand, *, times: bool = False, finite: str = "") -> NDArray[np.float64]:
         """As doubles, never NaN nor -0.0; with `times`, also times as microseconds.
 
-        `finite` is what they are for, where infinities will not do.
+        `finite` names their use where infinities are not allowed.
         """
         if not isinstance(operand, Parameter):
             return np.full(self.count, float(operand) + 0.0)
@@ -95,7 +95,7 @@ class ParameterColumns:
         return plus_zero
 
     def attributes(self, operand: Operand) -> NDArray[np.float64]:
-        """As `numbers`, times too, for an attribute of a sparse stream: each has a double of its own."""
+        """As `numbers`, with times, for a sparse attribute: values must be exact as doubles."""
         values = self.numbers(operand, times=True)
         if isinstance(operand, Parameter):
             array = self._columns[operand.name]
@@ -115,7 +115,7 @@ class ParameterColumns:
         return values
 
     def floors(self, operand: Operand, kind: ColumnType, grid: Grid) -> Floors:
-        """As points of the grid of a column's type."""
+        """As points on the grid of a column's type."""
         if not isinstance(operand, Parameter):
             assert not isinstance(operand, str)
             unit, is_exact = grid.floor_one(
@@ -154,7 +154,7 @@ class ParameterColumns:
         return whole
 
     def _parsed_times(self, name: str, array: Any) -> NDArray[np.int64]:
-        """ISO-8601 text: by Arrow if all rows name a zone or none does, else row by row, which is slower."""
+        """ISO-8601 text: vectorised if all rows name a zone or none does, else row by row."""
         for target in (pa.timestamp("us", tz="UTC"), pa.timestamp("us")):
             try:
                 return self._times(name, array.cast(target))
@@ -188,7 +188,7 @@ class ParameterColumns:
         return truths
 
     def counts(self, operand: Operand) -> NDArray[np.int32]:
-        """As whole numbers from 1 on."""
+        """As integers from 1 on."""
         values = self.numbers(operand, finite="a LIMIT")
         bad = (values < 1) | (values > LARGEST_LIMIT) | (values != np.floor(values))
         if bad.any() and isinstance(operand, Parameter):
@@ -200,10 +200,10 @@ class ParameterColumns:
             )
         return values.astype(np.int32)
 
-    def taus(self, operand: Parameter | float | int, scale: int) -> NDArray[np.int64]:
-        """As scaled integers, each the least that reaches the threshold."""
+    def thresholds(self, operand: Parameter | float | int, scale: int) -> NDArray[np.int64]:
+        """As scaled integers, each the smallest that reaches the threshold."""
         if not isinstance(operand, Parameter):
-            # Planning has seen to it that the literal fits.
+            # Planning has checked that the literal fits.
             return np.full(self.count, scaled_literal(operand, scale), np.int64)
         name, array = operand.name, self._columns[operand.name]
         if _types.is_uint64(array.type):

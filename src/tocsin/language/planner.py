@@ -1,9 +1,11 @@
-"""Statement to plan: the shape of the statement and the kind of its source decide which plan it is."""
+"""Statement to plan: its clauses and the kind of its source decide the kind of plan."""
 
 from __future__ import annotations
 
-from tocsin.language.boxes import exact, split
+from tocsin.language.boxes import exact_literal, split_conditions
 from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.parsing.statement import AggregateCall, Distance, JoinClause, OrderBy, Statement, Value
+from tocsin.language.parsing.syntax import too_deep
 from tocsin.language.plans import (
     LARGEST_LIMIT,
     Aggregate,
@@ -21,12 +23,10 @@ from tocsin.language.plans import (
 from tocsin.language.predicates import predicate
 from tocsin.language.regions import read_region
 from tocsin.language.schema import Catalog
-from tocsin.language.scopes import Resolved, Scope
+from tocsin.language.scopes import ResolvedColumn, Scope
 from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
-from tocsin.language.statement import AggregateCall, Distance, JoinClause, Order, Statement, Value
-from tocsin.language.syntax import too_deep
-from tocsin.language.taus import DOUBLE_SCALE, scale_of, scaled_literal
+from tocsin.language.threshold_scaling import DOUBLE_SCALE, scale_of, scaled_literal
 
 _THRESHOLD = (
     "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or COUNT(*), "
@@ -36,7 +36,7 @@ _JOIN = "A join is SELECT … FROM r JOIN s ON r.a = s.a [WHERE ranges], of two 
 
 
 def plan(statement: Statement, catalog: Catalog) -> Plan:
-    """What `statement` means over the sources of `catalog`. Raises `SQLError`."""
+    """Resolve `statement` against the sources of `catalog`. Raises `SQLError`."""
     try:
         return _plan(Scope(statement, catalog), statement)
     except RecursionError:
@@ -67,7 +67,7 @@ def _top_k(scope: Scope, statement: Statement) -> TopK:
     if not scope.source.holds_rows:
         hint = "Declare the stream with a window, such as window='1000 rows', or rank rows of a table."
         scope.refuse(order.span, f"{scope.source.describe()}, so that there are no rows to rank", hint)
-    box, region = _area(scope, statement)
+    box, region = _box_and_region(scope, statement)
     score = score_of(scope, order.expression, box, "order rows")
     if region is not None and not isinstance(score.expression, Column):
         hint = "With a disk or a half-plane in WHERE, order by a column."
@@ -86,8 +86,8 @@ def _limit(scope: Scope, limit: Value) -> Operand:
 
 
 def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
-    """WHERE, if it is nothing but ranges of columns."""
-    box, scored = split(scope, statement.where)
+    """WHERE as ranges of columns; anything else is refused."""
+    box, scored = split_conditions(scope, statement.where)
     if scored:
         hint = (
             "Expressions are bounded in SELECT columns over a table or a windowed stream, without ORDER BY."
@@ -98,16 +98,16 @@ def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
     return box
 
 
-def _area(scope: Scope, statement: Statement) -> tuple[tuple[Dimension, ...], Region | None]:
-    """WHERE, if it is ranges of columns and at most one disk or half-plane, over a table."""
+def _box_and_region(scope: Scope, statement: Statement) -> tuple[tuple[Dimension, ...], Region | None]:
+    """WHERE as ranges of columns and, over a table, at most one disk or half-plane."""
     if not scope.source.is_table:
         return _box(scope, statement), None
-    box, others = split(scope, statement.where)
+    box, others = split_conditions(scope, statement.where)
     return box, read_region(scope, others)
 
 
 def _rows(scope: Scope, statement: Statement) -> Rows:
-    box, scored = split(scope, statement.where)
+    box, scored = split_conditions(scope, statement.where)
     score, lows, highs = scored_range(scope, scored, box)
     return Rows(scope.source.name, selected(scope, statement), box, score, lows, highs)
 
@@ -127,7 +127,9 @@ def _aggregate(scope: Scope, statement: Statement) -> Aggregate:
     resolved = aggregated(scope, call)
     column = None if resolved is None else resolved.name
     name = aggregate_name(item, call)
-    return Aggregate(scope.source.name, call.function.lower(), column, name, *_area(scope, statement))
+    return Aggregate(
+        scope.source.name, call.function.lower(), column, name, *_box_and_region(scope, statement)
+    )
 
 
 def _distinct(scope: Scope, statement: Statement) -> Distinct:
@@ -139,13 +141,13 @@ def _distinct(scope: Scope, statement: Statement) -> Distinct:
     if not scope.source.is_table:
         message = f"{scope.source.describe()}, and DISTINCT is kept over tables"
         scope.refuse(statement.source.span, message, "Leave DISTINCT out, or declare a table.")
-    return Distinct(scope.source.name, choice[0], *_area(scope, statement))
+    return Distinct(scope.source.name, choice[0], *_box_and_region(scope, statement))
 
 
 def _refuse_order(scope: Scope, statement: Statement, what: str) -> None:
     for clause in (statement.order, statement.limit):
         if clause is not None:
-            name = "ORDER BY" if isinstance(clause, Order) else "LIMIT"
+            name = "ORDER BY" if isinstance(clause, OrderBy) else "LIMIT"
             hint = "ORDER BY … LIMIT k goes with SELECT columns."
             scope.refuse(clause.span, f"{name} does not go with {what}", hint)
 
@@ -176,7 +178,7 @@ def _threshold(scope: Scope, statement: Statement) -> Threshold:
     return Threshold(source.name, column, weight, aggregate_name(item, call), _box(scope, statement), tau)
 
 
-def _is_same(scope: Scope, call: AggregateCall, resolved: Resolved) -> bool:
+def _is_same(scope: Scope, call: AggregateCall, resolved: ResolvedColumn) -> bool:
     return call.column is not None and scope.resolve(call.column) == resolved
 
 
@@ -190,7 +192,7 @@ def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
     if scaled_literal(tau.value, scale) is None:
         hint = f"Sums of this column are kept in 64-bit integers, in units of 1/{scale}."
         scope.refuse(tau.span, "this threshold is out of reach", hint)
-    return tau.value if scale == DOUBLE_SCALE else exact(scope, tau)
+    return tau.value if scale == DOUBLE_SCALE else exact_literal(scope, tau)
 
 
 def _join(scope: Scope, statement: Statement, join: JoinClause) -> Join:
@@ -237,7 +239,7 @@ def _join_columns(scope: Scope, join: JoinClause) -> tuple[str, str]:
     return sides[0].name, sides[1].name
 
 
-def _kind(column: Resolved) -> str:
+def _kind(column: ResolvedColumn) -> str:
     assert column.type is not None
     name = column.type.name
     return name if name in ("string", "boolean", "timestamp") else "number"

@@ -1,8 +1,8 @@
-"""Plans: what a statement means, once its shape and its columns are known.
+"""Logical plans: statements with their columns resolved.
 
-A plan still holds its literals and `:name` parameters. `shape` is the plan without them: statements
-of one shape are kept by one index, so that ten thousand statements that differ in their numbers
-cost one index, as a template with ten thousand parameter rows does.
+A plan still holds its literals and `:name` parameters. `plan_key` is the plan without them: statements of one
+key share an index, so that ten thousand statements that differ only in their numbers cost one index, as does
+a template with ten thousand parameter rows.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Region:
     kind: str
     source: str
     columns: tuple[str, str]
-    #: a and b, and +1 or -1 that they are multiplied by
+    #: a and b, and their signs, +1 or -1
     operands: tuple[Operand, Operand]
     signs: tuple[int, int]
-    #: c; it is the least of `a*x + b*z`, not the greatest, if `is_low`
+    #: c; a lower bound of `a*x + b*z` if `is_low`, else an upper bound
     bound: Bound
     is_low: bool
 
 
 @dataclass(frozen=True)
 class Selected:
-    """One item of a SELECT list: a column of a source, under the name it is shown by."""
+    """One item of a SELECT list: a column of a source and its output name."""
 
     source: str
     column: str
@@ -66,14 +66,14 @@ class Selected:
 
 @dataclass(frozen=True)
 class Score:
-    """A monotone expression. `directions` tells, for each of `columns`, how the score follows it.
+    """A monotone expression. `directions` says how it depends on each of `columns`.
 
     A direction is +1 (increasing), -1 (decreasing), or an expression over parameters alone whose
     sign is the direction.
     """
 
     expression: Expression
-    #: the columns it reads, each once, in order of first appearance
+    #: the distinct columns of the expression, in order of first appearance
     columns: tuple[str, ...]
     directions: tuple[int | Expression, ...]
 

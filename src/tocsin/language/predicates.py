@@ -1,12 +1,12 @@
-"""WHERE as boolean expressions over events: the conditions of matching."""
+"""WHERE as predicates over events: the conditions of matching."""
 
 from __future__ import annotations
 
-from tocsin.language.boxes import typed
+from tocsin.language.boxes import typed_operand
 from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Operand, Predicate
 from tocsin.language.scopes import Scope
-from tocsin.language.statement import Condition, Distance
 
 _TRUTH_ONLY = "TRUE and FALSE are compared with = and <> only"
 
@@ -21,7 +21,9 @@ def predicate(scope: Scope, condition: Condition) -> Predicate:
         what = "DISTANCE" if isinstance(condition.subject, Distance) else "arithmetic"
         scope.refuse(condition.subject.span, f"{what} is not supported in matching", hint)
     resolved = scope.resolve(condition.subject)
-    operands = tuple(typed(scope, each, resolved.type, str(condition.subject)) for each in condition.operands)
+    operands = tuple(
+        typed_operand(scope, each, resolved.type, str(condition.subject)) for each in condition.operands
+    )
     _check_truth(scope, condition, operands, resolved.type is not None and resolved.type.is_boolean)
     if condition.operator == "BETWEEN" and len({_kind(each) for each in operands} - {None}) > 1:
         hint = "Both ends of BETWEEN are numbers, or both are strings."

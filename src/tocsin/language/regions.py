@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from tocsin.language.boxes import bounds
+from tocsin.language.boxes import condition_bounds
 from tocsin.language.expressions import Binary, Column, Constant, Expression, Negate, Parameter
+from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Bound, Operand, Region
-from tocsin.language.scopes import Resolved, Scope
-from tocsin.language.statement import Condition, Distance
+from tocsin.language.scopes import ResolvedColumn, Scope
 from tocsin.types import ColumnType
 
 REGIONS = (
@@ -16,11 +16,11 @@ REGIONS = (
     "or one half-plane, :a * x + :b * z <= :c."
 )
 
-#: What a region is bounded by is a number, whatever its columns are.
+#: The bound of a region is a number, whatever its columns are.
 _NUMBER = ColumnType.parse("double", column="")
 
 
-class Term(NamedTuple):
+class LinearTerm(NamedTuple):
     """`sign * factor * column`."""
 
     sign: int
@@ -29,13 +29,13 @@ class Term(NamedTuple):
 
 
 def read_region(scope: Scope, conditions: tuple[Condition, ...]) -> Region | None:
-    """The region of the conditions that are no ranges of columns; None if there are none."""
+    """The region that the conditions other than column ranges define; None if there are none."""
     if not conditions:
         return None
     if len(conditions) > 1:
         scope.refuse(conditions[1].span, "this is a second disk or half-plane", REGIONS)
     condition = conditions[0]
-    lows, highs = bounds(scope, condition, _NUMBER)
+    lows, highs = condition_bounds(scope, condition, _NUMBER)
     if isinstance(condition.subject, Distance):
         return _disk(scope, condition, condition.subject, lows, highs)
     return _half_plane(scope, condition, condition.subject, lows, highs)
@@ -68,24 +68,24 @@ def _half_plane(
     if lows and highs:
         scope.refuse(condition.span, "a half-plane has one side", f"Write {expression} <= or >= a number.")
     first, second = _term(scope, expression.left), _term(scope, expression.right)
-    turn = 1 if expression.operator == "+" else -1
+    right_sign = 1 if expression.operator == "+" else -1
     columns = _columns(scope, first.column, second.column)
-    factors, signs = (first.factor, second.factor), (first.sign, turn * second.sign)
+    factors, signs = (first.factor, second.factor), (first.sign, right_sign * second.sign)
     return Region(
         "half-plane", scope.source.name, columns, factors, signs, (lows + highs)[0], is_low=bool(lows)
     )
 
 
-def _term(scope: Scope, expression: Expression) -> Term:
+def _term(scope: Scope, expression: Expression) -> LinearTerm:
     """`x`, `2 * x` or `x * :a`, with minus signs anywhere."""
     sign, term = _unsigned(expression)
     if isinstance(term, Column):
-        return Term(sign, 1.0, term)
+        return LinearTerm(sign, 1.0, term)
     if isinstance(term, Binary) and term.operator == "*":
         (left_sign, left), (right_sign, right) = _unsigned(term.left), _unsigned(term.right)
         for factor, column in ((left, right), (right, left)):
             if isinstance(factor, Constant | Parameter) and isinstance(column, Column):
-                return Term(sign * left_sign * right_sign, _operand(factor), column)
+                return LinearTerm(sign * left_sign * right_sign, _operand(factor), column)
     _refuse_term(scope, expression)
 
 
@@ -111,7 +111,7 @@ def _columns(scope: Scope, x: Column, z: Column) -> tuple[str, str]:
     return first.name, second.name
 
 
-def _number_column(scope: Scope, column: Column) -> Resolved:
+def _number_column(scope: Scope, column: Column) -> ResolvedColumn:
     resolved, kind = scope.numeric(column, "bound a region")
     if kind.is_timestamp or kind.is_date:
         hint = "Disks and half-planes are over numbers. Times are bounded by ranges."

@@ -1,4 +1,4 @@
-"""What planning has to know of a table or a stream."""
+"""The schema of a table or a stream, as planning sees it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SourceSchema:
 
     @property
     def holds_rows(self) -> bool:
-        """Whether rows stay for a while: in a table, or in a window."""
+        """Whether rows are retained: in a table, or in a window."""
         return self.is_table or self.windowed
 
     def describe(self) -> str:
-        """Such as `'trades' is a stream without a window`, for messages."""
+        """Such as `'trades' is a stream without a window`, for error messages."""
         if self.is_table:
             return f"{self.name!r} is a table"
         return f"{self.name!r} is a stream with{'' if self.windowed else 'out'} a window"

@@ -1,19 +1,19 @@
-"""Names in a statement: which source and which column each of them means."""
+"""Name resolution: the source and the column that each name in a statement means."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
 from tocsin.errors import SQLError
+from tocsin.language.did_you_mean import did_you_mean
 from tocsin.language.expressions import Binary, Call, Column, Expression, Negate
+from tocsin.language.parsing.statement import SourceReference, Statement
 from tocsin.language.schema import Catalog, SourceSchema
 from tocsin.language.spans import Span
-from tocsin.language.statement import Source, Statement
-from tocsin.language.suggestions import did_you_mean
 from tocsin.types import ColumnType
 
 
-class Resolved(NamedTuple):
+class ResolvedColumn(NamedTuple):
     """A column of a source. `type` is None where the source is sparse."""
 
     source: SourceSchema
@@ -22,7 +22,7 @@ class Resolved(NamedTuple):
 
 
 class Scope:
-    """The sources of one statement under the names that its columns are qualified with."""
+    """The sources of one statement, by the names that qualify columns."""
 
     def __init__(self, statement: Statement, catalog: Catalog) -> None:
         self.sql = statement.sql
@@ -41,15 +41,15 @@ class Scope:
         """Raise the error that underlines `span`."""
         raise SQLError(message, sql=self.sql, start=span.start, end=span.end, hint=hint)
 
-    def _source(self, source: Source, catalog: Catalog) -> SourceSchema:
+    def _source(self, source: SourceReference, catalog: Catalog) -> SourceSchema:
         name = source.name.name
         if name not in catalog:
             hint = did_you_mean(name, catalog, "tables and streams")
             self.refuse(source.name.span, f"there is no table or stream {name!r}", hint)
         return catalog[name]
 
-    def resolve(self, column: Column) -> Resolved:
-        """The one column that is meant."""
+    def resolve(self, column: Column) -> ResolvedColumn:
+        """The one column that a name means. Raises SQLError if it is unknown or ambiguous."""
         candidates = self._qualified(column)
         found = [each for each in candidates if each.columns is None or column.name in each.columns]
         if len(found) > 1:
@@ -61,7 +61,7 @@ class Scope:
             hint = did_you_mean(column.name, known, "columns")
             self.refuse(column.span, f"{where} has no column {column.name!r}", hint)
         columns = found[0].columns
-        return Resolved(found[0], column.name, None if columns is None else columns[column.name])
+        return ResolvedColumn(found[0], column.name, None if columns is None else columns[column.name])
 
     def _qualified(self, column: Column) -> list[SourceSchema]:
         if column.source is None:
@@ -72,7 +72,7 @@ class Scope:
         hint = did_you_mean(column.source, [label for label, _ in self.sources], "names here")
         self.refuse(column.span, f"{column.source!r} is not a source of this statement", hint)
 
-    def numeric(self, column: Column, use: str) -> tuple[Resolved, ColumnType]:
+    def numeric(self, column: Column, use: str) -> tuple[ResolvedColumn, ColumnType]:
         """A column that can be compared and computed with: a number or a time."""
         resolved = self.resolve(column)
         if resolved.type is None:

@@ -1,21 +1,21 @@
-"""Scores: monotone expressions to order by, and to bound."""
+"""Scores: monotone expressions to order by and to bound."""
 
 from __future__ import annotations
 
-from tocsin.language.boxes import bounds, known_ranges
+from tocsin.language.boxes import condition_bounds, known_ranges
 from tocsin.language.expressions import Expression, columns_of
 from tocsin.language.monotone import NotMonotoneError, directions
+from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Bound, Dimension, Score
 from tocsin.language.scopes import Scope
-from tocsin.language.statement import Condition, Distance
 from tocsin.types import ColumnType
 
-#: What a score is compared with is a number, whatever its columns are.
+#: The bound of a score is a number, whatever its columns are.
 _NUMBER = ColumnType.parse("double", column="")
 
 
 def score_of(scope: Scope, expression: Expression, box: tuple[Dimension, ...], use: str) -> Score:
-    """The expression as a score over the rows inside `box`, if it is monotone there."""
+    """The expression as a score over the rows inside `box`. Raises SQLError unless it is monotone there."""
     columns = columns_of(expression)
     if not columns:
         hint = "Order by a column, or by an expression over columns."
@@ -42,7 +42,7 @@ def scored_range(
         if scope.plain(_scored(scope, condition), "score rows") != score.expression:
             hint = f"One expression besides bare columns can be bounded; here it is {first}."
             scope.refuse(condition.span, "this is a second scored expression", hint)
-        below, above = bounds(scope, condition, _NUMBER)
+        below, above = condition_bounds(scope, condition, _NUMBER)
         lows, highs = lows + below, highs + above
     return score, lows, highs
 

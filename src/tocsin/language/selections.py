@@ -1,19 +1,19 @@
-"""SELECT lists: which columns, under which names."""
+"""SELECT lists: the columns and their output names."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from tocsin.language.expressions import Column, quoted
+from tocsin.language.parsing.statement import AggregateCall, SelectItem, Star, Statement
 from tocsin.language.plans import Selected
-from tocsin.language.scopes import Resolved, Scope
-from tocsin.language.statement import AggregateCall, Item, Star, Statement
+from tocsin.language.scopes import ResolvedColumn, Scope
 
 _ONE_AGGREGATE = "SELECT takes columns, or one of MIN, MAX, COUNT, SUM, AVG alone."
 
 
 def selected(scope: Scope, statement: Statement) -> tuple[Selected, ...]:
-    """The columns of the list; all declared ones for `*`. The names they are shown by are distinct."""
+    """The columns of the list; all declared ones for `*`. Output names are distinct."""
     if isinstance(statement.items[0].value, Star):
         return _all_columns(scope)
     items = [_selected(scope, item) for item in statement.items]
@@ -26,7 +26,7 @@ def selected(scope: Scope, statement: Statement) -> tuple[Selected, ...]:
     return tuple(items)
 
 
-def _selected(scope: Scope, item: Item) -> Selected:
+def _selected(scope: Scope, item: SelectItem) -> Selected:
     if not isinstance(item.value, Column):
         scope.refuse(item.span, "an aggregate stands alone in a SELECT list", _ONE_AGGREGATE)
     resolved = scope.resolve(item.value)
@@ -35,7 +35,7 @@ def _selected(scope: Scope, item: Item) -> Selected:
 
 
 def _all_columns(scope: Scope) -> tuple[Selected, ...]:
-    """Columns that both sides of a join have are shown with their source's name in front."""
+    """Columns that both sides of a join have are prefixed with their source's name."""
     every = [(label, source, name) for label, source in scope.sources for name in source.columns or ()]
     count = Counter(name for _, _, name in every)
     return tuple(
@@ -44,7 +44,7 @@ def _all_columns(scope: Scope) -> tuple[Selected, ...]:
     )
 
 
-def single_aggregate(scope: Scope, statement: Statement) -> tuple[Item, AggregateCall]:
+def single_aggregate(scope: Scope, statement: Statement) -> tuple[SelectItem, AggregateCall]:
     """The one item of a SELECT list that holds an aggregate."""
     if len(statement.items) > 1:
         extra = next((each for each in statement.items if isinstance(each.value, Column)), statement.items[1])
@@ -55,7 +55,7 @@ def single_aggregate(scope: Scope, statement: Statement) -> tuple[Item, Aggregat
     return item, item.value
 
 
-def aggregated(scope: Scope, call: AggregateCall) -> Resolved | None:
+def aggregated(scope: Scope, call: AggregateCall) -> ResolvedColumn | None:
     """The column of an aggregate, checked to suit its function; None for COUNT(*)."""
     if call.column is None:
         return None
@@ -68,7 +68,7 @@ def aggregated(scope: Scope, call: AggregateCall) -> Resolved | None:
     return resolved
 
 
-def aggregate_name(item: Item, call: AggregateCall) -> str:
+def aggregate_name(item: SelectItem, call: AggregateCall) -> str:
     """The alias, or the aggregate's own text without qualifiers."""
     if item.alias is not None:
         return item.alias.name

@@ -1,4 +1,4 @@
-"""Where a piece of a statement stands in its text."""
+"""Positions in the text of a statement."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class Span(NamedTuple):
     end: int
 
 
-#: For pieces that no text was read for.
+#: Of nodes that were not read from text.
 NOWHERE = Span(0, 0)

@@ -1,1 +1,1 @@
-"""Messages on their way: zones of subscription space, carriers, edges."""
+"""Delivers messages to subscriptions: zones of subscription space, carriers, edges."""

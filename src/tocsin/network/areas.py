@@ -1,4 +1,4 @@
-"""Messages as boxes of subscription space: closed bounds, lower ends of ranges first, then upper ends."""
+"""Messages as closed boxes of subscription space: lower ends of ranges first, then upper ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.indexes.contract import Floats
-from tocsin.indexes.ranges.messages import Messages
+from tocsin.arrays.types import Floats
+from tocsin.indexes.ranges.messages.messages import Messages
 
 
 class Areas(NamedTuple):
-    """One box a message; a subscription `[l, r]` in d dimensions is the point (l1 … ld, r1 … rd)."""
+    """One box per message; a subscription `[l, r]` in d dimensions is the point (l1 … ld, r1 … rd)."""
 
     #: float64 (messages, 2 d)
     low: Floats
@@ -21,7 +21,7 @@ class Areas(NamedTuple):
 
     @property
     def inner(self) -> Floats:
-        """float64 (messages, 2 d): where each message enters: greatest lower ends, least upper ends."""
+        """float64 (messages, 2 d): the inner corner of each box: greatest lower ends, least upper ends."""
         half = self.low.shape[1] // 2
         return np.ascontiguousarray(np.hstack((self.high[:, :half], self.low[:, half:])))
 
@@ -38,7 +38,7 @@ def areas_of_table(table: pa.Table, dimensions: int) -> Areas:
 
 
 def bounds_of(column: pa.ChunkedArray, dimensions: int) -> Floats:
-    """Lists with one bound a dimension as an array, NaN where there is none; a null list is none at all."""
+    """Lists with one bound per dimension as an array; NaN for null bounds and throughout null lists."""
     if not dimensions:
         return np.empty((len(column), 0))
     lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -62,7 +62,7 @@ def bounds_by_row(bounds: Floats) -> Floats:
 
 
 def _areas(inner_lo: Floats, inner_hi: Floats, outer_lo: Floats, outer_hi: Floats) -> Areas:
-    # Next to the largest double comes infinity, next to 0 a number that is hardly one.
+    # The double after the largest one is infinity, and the one after 0 is subnormal.
     with np.errstate(over="ignore", under="ignore"):
         low = np.where(np.isnan(outer_lo), -np.inf, np.nextafter(outer_lo, np.inf))
         high = np.where(np.isnan(outer_hi), np.inf, np.nextafter(outer_hi, -np.inf))

@@ -1,7 +1,7 @@
-"""The carrier over NATS: every subject is kept by one JetStream stream, from which edges read.
+"""A carrier over NATS: one JetStream stream stores every subject, and edges read from it.
 
-The stream keeps what it is given by its own limits; an edge that starts needs it from the newest snapshot
-on. Needs the extra `network`.
+The stream retains payloads by its own limits; an edge that starts needs all from the newest snapshot on.
+Requires the extra `network`.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
-from nats.errors import TimeoutError as NothingCame
+from nats.errors import TimeoutError as FetchTimeout
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
 from tocsin.errors import StateError
 from tocsin.network.edges import Deliver, Edge, Instruction, Origin, Subscribe, origin_of
-from tocsin.network.post import MAP, SNAPSHOT, Letter, space_subject, unpack
+from tocsin.network.wire import MAP, SNAPSHOT, OutboundMessage, space_subject, unpack
 from tocsin.network.zones import Zones
 
 logger = logging.getLogger(__name__)
 
-#: Payloads that a reader asks for at once.
-FETCHED = 256
-#: Seconds that a reader waits for more before it asks again.
-PATIENCE = 1.0
-#: Seconds after which the server forgets a reader that has gone.
-FORGOTTEN = 60.0
-#: What a reader sits out: nothing comes, or the server is away.
-UNWELL = (NothingCame, NoRespondersError, APIError)
+#: Payloads per fetch.
+FETCH_SIZE = 256
+#: Seconds that a fetch waits for payloads.
+FETCH_SECONDS = 1.0
+#: Seconds after which the server removes the consumer of a reader that has gone.
+INACTIVE_SECONDS = 60.0
+#: Failures after which a reader retries: nothing arrived, or the server is unavailable.
+TRANSIENT = (FetchTimeout, NoRespondersError, APIError)
 
 
 class NatsCarrier:
     """A connection to NATS with JetStream. Use as `async with NatsCarrier(…) as carrier`.
 
-    Several servers of one cluster are given with commas between them.
+    `servers` are those of one cluster, separated by commas.
     """
 
     def __init__(self, servers: str = "nats://127.0.0.1:4222", *, root: str = "tocsin") -> None:
         self.root = root
-        #: what went wrong last on the way to the servers
+        #: the last failure of the connection
         self.failure: Exception | None = None
         self._servers = servers
 
     async def __aenter__(self) -> Self:
-        self._client: Client = await nats.connect(self._servers.split(","), error_cb=self._note)
+        self._client: Client = await nats.connect(self._servers.split(","), error_cb=self._log_failure)
         self._stream: JetStreamContext = self._client.jetstream()
         try:
             await self._stream.stream_info(self.root)
@@ -71,53 +71,53 @@ class NatsCarrier:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a server is there now; the connection comes back by itself for about two minutes."""
+        """Whether a server is connected now; the client tries to reconnect for about two minutes."""
         return self._client.is_connected
 
-    async def publish(self, letters: Iterable[Letter], *, batch: str | None = None) -> None:
+    async def publish(self, messages: Iterable[OutboundMessage], *, batch: str | None = None) -> None:
         """Send payloads in order, and return when the server has stored all of them.
 
-        `batch` names what is sent, so that the server drops it if it comes again soon.
+        `batch` identifies the payloads, so that the server drops recent duplicates.
         """
-        waiting = []
-        for number, (subject, payload) in enumerate(letters):
+        acknowledgements = []
+        for number, (subject, payload) in enumerate(messages):
             headers = None
             if batch is not None:
                 content = hashlib.sha256(payload).hexdigest()[:16]
                 headers = {"Nats-Msg-Id": f"{batch}/{number}/{content}"}
-            waiting.append(await self._stream.publish_async(subject, payload, headers=headers))
-        for stored in waiting:
+            acknowledgements.append(await self._stream.publish_async(subject, payload, headers=headers))
+        for stored in acknowledgements:
             await stored
 
     async def spaces(self) -> list[str]:
-        """The names of the spaces that are published. Cost: a request a space."""
+        """The names of the published spaces. Cost: one request per space."""
         known = await self._stream.stream_info(self.root, subjects_filter=f"{self.root}.*.{MAP}")
         lasts = [await self._stream.get_last_msg(self.root, each) for each in known.state.subjects or ()]
-        return sorted(str(unpack(last.data or b"").said["space"]) for last in lasts)
+        return sorted(str(unpack(last.data or b"").header["space"]) for last in lasts)
 
     async def newest_map(self, space: str) -> Zones | None:
-        """The map that was published last."""
+        """The map that was published last; None if there is none."""
         try:
             last = await self._stream.get_last_msg(self.root, space_subject(self.root, space, MAP))
         except NotFoundError:
             return None
-        return Zones.from_json(unpack(last.data or b"").said["zones"])
+        return Zones.from_json(unpack(last.data or b"").header["zones"])
 
-    async def forget_snapshots(self, space: str, keep: int) -> None:
-        """Drop all but the last `keep` payloads of snapshots."""
+    async def delete_snapshots(self, space: str, keep: int) -> None:
+        """Delete all but the last `keep` payloads of snapshots."""
         subject = space_subject(self.root, space, SNAPSHOT)
         await self._stream.purge_stream(self.root, subject=subject, keep=keep)
 
     async def origin(self, edge: Edge) -> tuple[Origin, int]:
-        """What an edge starts from, and from which place of the stream on it must read.
+        """What an edge starts from, and the position of the stream from which it must read.
 
         Raises StateError while there is no snapshot.
         """
         maps = await self._all(space_subject(self.root, edge.space, MAP))
         snapshots = await self._all(space_subject(self.root, edge.space, SNAPSHOT))
         origin = origin_of([each.data for each in maps], [each.data for each in snapshots])
-        # Messages that a snapshot does not know are published after it.
-        mine = (each for each in snapshots if unpack(each.data).said["seq"] == origin.seq)
+        # Messages that a snapshot does not include are published after it.
+        mine = (each for each in snapshots if unpack(each.data).header["seq"] == origin.seq)
         return origin, min(each.metadata.sequence.stream for each in mine)
 
     async def run(
@@ -128,11 +128,11 @@ class NatsCarrier:
         until: Callable[[], bool] | None = None,
         caught_up: Callable[[], None] | None = None,
     ) -> None:
-        """Start an edge and bring it what comes, until cancelled.
+        """Start an edge and deliver payloads to it until cancelled.
 
-        `until` is asked now and then whether to end when all that is there is read. `caught_up` is called
-        once, when the edge has read all that was there at its start. Raises StateError if the server has lost
-        the stream and another was made: its places mean something else, and the edge must start anew.
+        `until` is polled for whether to end once all stored payloads are read. `caught_up` is called once,
+        when the edge has read all that was stored at its start. Raises StateError if the server lost the
+        stream and a new one was created: its positions mean something else, and the edge must start over.
         """
         made = (await self._stream.stream_info(self.root)).created
         origin, place = await self.origin(edge)
@@ -140,46 +140,46 @@ class NatsCarrier:
         tasks: set[asyncio.Task[None]] = set()
         ending = until if caught_up is None else _at_once
 
-        def follow(instructions: list[Instruction]) -> None:
+        def execute(instructions: list[Instruction]) -> None:
             for instruction in instructions:
                 if isinstance(instruction, Deliver):
                     deliver(instruction)
             subjects = [each.subject for each in instructions if isinstance(each, Subscribe)]
             if subjects:
                 readers.append(_Reader(self._stream, self.root, subjects, place, made))
-                tasks.add(asyncio.create_task(readers[-1].read(edge, follow, ending)))
+                tasks.add(asyncio.create_task(readers[-1].read(edge, execute, ending)))
 
-        follow(edge.start(origin))
+        execute(edge.start(origin))
         try:
             await _finish(tasks)
             if caught_up is not None:
                 caught_up()
                 ending = until
-                tasks.update(asyncio.create_task(reader.read(edge, follow, until)) for reader in readers)
+                tasks.update(asyncio.create_task(reader.read(edge, execute, until)) for reader in readers)
                 await _finish(tasks)
         finally:
             for task in tasks:
                 task.cancel()
-            # They are gone before the connection is: one that is closed under them is a failure.
+            # The tasks must end before the connection does: if it closes under them, they fail.
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _note(self, failure: Exception) -> None:
-        """The library tells of every attempt: what is new is worth a line."""
+    async def _log_failure(self, failure: Exception) -> None:
+        """Log a failure. The client reports every attempt, so repeated ones go to the debug log."""
         level = logging.DEBUG if str(failure) == str(self.failure) else logging.WARNING
         logger.log(level, "NATS: %s", failure or type(failure).__name__)
         self.failure = failure
 
     async def _all(self, subject: str) -> list[Msg]:
-        """Every payload of a subject that is there now."""
+        """Every stored payload of a subject."""
         reader = _Reader(self._stream, self.root, [subject], 1)
         found: list[Msg] = []
-        while not await reader.is_through():
+        while not await reader.is_drained():
             found += await reader.fetch()
         return found
 
 
 class _Reader:
-    """Reads some subjects from a place of the stream on, in order, and misses nothing."""
+    """Reads some subjects from a position of the stream on, in order and without gaps."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Reader:
         self._name = name
         self._subjects = subjects
         self._place = place
-        #: when the stream was made that `place` is of; unless any will do
+        #: creation time of the stream that `place` refers to; None for any
         self._made = made
         self._source: JetStreamContext.PullSubscription | None = None
         self._seen = 0
@@ -201,23 +201,23 @@ class _Reader:
     async def read(
         self,
         edge: Edge,
-        follow: Callable[[list[Instruction]], None],
+        execute: Callable[[list[Instruction]], None],
         until: Callable[[], bool] | None,
     ) -> None:
-        """Hand everything to an edge, until cancelled or told to end."""
-        while until is None or not until() or not await self.is_through():
+        """Pass all payloads to an edge, until cancelled or `until` is true."""
+        while until is None or not until() or not await self.is_drained():
             for message in await self.fetch():
-                follow(edge.handle(message.subject, message.data))
+                execute(edge.handle(message.subject, message.data))
 
-    async def is_through(self) -> bool:
-        """Whether there is nothing more to read now, and all that was sent has arrived."""
+    async def is_drained(self) -> bool:
+        """Whether there is nothing left to read now, and all that the server sent has arrived."""
         try:
             known = await (self._source or await self._open()).consumer_info()
         except NotFoundError:
-            # The server was away for long, or is another one: read on from here.
+            # The server was unavailable for long, or is another one: continue from here.
             self._source = None
             return False
-        except UNWELL:
+        except TRANSIENT:
             return False
         if known.delivered is not None and known.delivered.consumer_seq != self._seen:
             self._source = None
@@ -225,20 +225,20 @@ class _Reader:
         return not known.num_pending
 
     async def fetch(self) -> list[Msg]:
-        """The next payloads; none if none came for a while."""
+        """The next payloads; none if none arrived in time."""
         try:
             source = self._source or await self._open()
-            messages = await source.fetch(FETCHED, timeout=PATIENCE)
-        except UNWELL as failure:
-            if not isinstance(failure, NothingCame):
-                await asyncio.sleep(PATIENCE)
-            await self.is_through()
+            messages = await source.fetch(FETCH_SIZE, timeout=FETCH_SECONDS)
+        except TRANSIENT as failure:
+            if not isinstance(failure, FetchTimeout):
+                await asyncio.sleep(FETCH_SECONDS)
+            await self.is_drained()
             return []
         kept = []
         for message in messages:
             known = message.metadata
             if known.sequence.consumer != self._seen + 1:
-                # Something was sent and did not arrive: read again from behind the last that did.
+                # Some payload was sent and did not arrive: read again from after the last that did.
                 self._source = None
                 break
             self._seen = known.sequence.consumer
@@ -250,13 +250,13 @@ class _Reader:
         if self._made is not None:
             known = await self._stream.stream_info(self._name)
             if known.created != self._made:
-                raise StateError(f"the stream {self._name!r} has been made anew")
+                raise StateError(f"the stream {self._name!r} was lost and created again")
         config = ConsumerConfig(
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self._place,
             filter_subjects=self._subjects,
-            inactive_threshold=FORGOTTEN,
+            inactive_threshold=INACTIVE_SECONDS,
             mem_storage=True,
         )
         made = await self._stream.add_consumer(self._name, config)
@@ -266,7 +266,7 @@ class _Reader:
 
 
 async def _finish(tasks: set[asyncio.Task[None]]) -> None:
-    """Until none is left, those included that come meanwhile."""
+    """Wait for all tasks, including those that are added meanwhile."""
     while tasks:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         tasks -= done

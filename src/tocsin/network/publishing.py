@@ -1,4 +1,4 @@
-"""The server's side of a carrier: messages sorted into zones, maps, snapshots. Pure: returns what to send."""
+"""The publishing side: sorts messages into zones, announces maps and snapshots. Pure: returns payloads."""
 
 from __future__ import annotations
 
@@ -10,61 +10,60 @@ import pyarrow.compute as pc
 
 from tocsin.errors import ParameterError
 from tocsin.network.areas import areas_of_table
-from tocsin.network.post import (
+from tocsin.network.wire import (
     MAP,
     MESSAGES,
     MOVE,
     SNAPSHOT,
-    Letter,
+    OutboundMessage,
     pack,
-    parts_of,
     space_subject,
+    split_table,
     zone_subject,
 )
 from tocsin.network.zones import Zones
 
-#: `since` of a map that holds from the first message on.
+#: `since` of a map that is valid from the first message on.
 ALWAYS = -2
 
 
 class Publisher:
-    """Keeps the current map of each space. The same calls give the same letters, to the byte.
+    """Holds the current map of each space. The same calls return the same payloads, to the byte.
 
-    `maps` gives a space's map when it is first heard of: its text and dimensions in, a map or None for one
-    zone out.
+    `maps` returns the map of a new space from its text and dimensions, or None for a single zone.
     """
 
     def __init__(self, root: str = "tocsin", maps: Callable[[str, int], Zones | None] | None = None) -> None:
         self.root = root
         self._maps = maps or (lambda space, dimensions: None)
         self._zones: dict[str, Zones] = {}
-        #: by space: the seq of the last message that was posted
+        #: by space: the seq of the last posted message
         self._seq: dict[str, int] = {}
-        #: maps that hold from the next message on
+        #: maps that are valid from the next message on
         self._next: dict[str, Zones] = {}
 
     def __contains__(self, space: str) -> bool:
         return space in self._zones
 
     def zones(self, space: str) -> Zones:
-        """The current map of a space that has been heard of."""
+        """The current map of a known space."""
         return self._zones[space]
 
     def adopt(self, space: str, zones: Zones) -> None:
-        """Go on with a map that has been published before."""
+        """Continue with a map that has been published before."""
         self._zones[space] = zones
 
-    def open(self, space: str, zones: Zones) -> list[Letter]:
-        """Begin a space with a map."""
+    def open(self, space: str, zones: Zones) -> list[OutboundMessage]:
+        """Announce a new space with its map."""
         self.adopt(space, zones)
-        return [self._map_letter(space, ALWAYS)]
+        return [self._map_message(space, ALWAYS)]
 
     def switch(self, space: str, zones: Zones) -> None:
-        """Go on with the next version of a map, from the next message on.
+        """Switch to the next version of a map, from the next message on.
 
-        Edges move by themselves, and miss nothing: each zone of the old version is told that it has ended,
-        and then the new map goes out. In that order, a publisher that dies in between and begins again with
-        the newest map that is out does it again.
+        Edges follow without missing messages: an end payload goes to each zone of the old version, then the
+        new map is published. In that order, a publisher that dies in between and restarts from the newest
+        published map repeats both.
         """
         old = self._zones[space]
         if zones.version <= old.version:
@@ -75,74 +74,76 @@ class Publisher:
             )
         self._next[space] = zones
 
-    def post(self, messages: pa.Table) -> list[Letter]:
-        """Messages as `engine.messages` returns them, of any spaces: a letter for each zone that they meet.
+    def post(self, messages: pa.Table) -> list[OutboundMessage]:
+        """Payloads for messages of `engine.messages`, of any spaces: one for each zone that they intersect.
 
-        Cost: linear in the messages and the zones they meet.
+        Cost: linear in the messages and the zones that they intersect.
         """
-        letters = []
+        outbound = []
         for space in pc.unique(messages.column("space")).to_pylist():
             mine = messages.filter(pc.equal(messages.column("space"), space))
             mine = mine.sort_by([("seq", "ascending"), ("n", "ascending")])
-            letters += self._known(space, mine)
-            letters += self._switched(space, int(mine.column("seq")[0].as_py()))
-            letters += self._sorted(space, mine)
+            outbound += self._open_if_new(space, mine)
+            outbound += self._apply_switch(space, int(mine.column("seq")[0].as_py()))
+            outbound += self._by_zone(space, mine)
             self._seq[space] = int(mine.column("seq")[-1].as_py())
-        return letters
+        return outbound
 
-    def snapshot(self, rows: pa.Table) -> list[Letter]:
-        """A table's snapshot, as `engine.snapshot` returns it, of any spaces; none of no rows.
+    def snapshot(self, rows: pa.Table) -> list[OutboundMessage]:
+        """Payloads for a snapshot of `engine.snapshot`, of any spaces; none if it has no rows.
 
-        An edge that starts from it reads what is sent from then on: it must know all that was posted before.
+        An edge that starts from it reads what is published after it, so it must include all posted messages.
         """
-        letters = []
+        outbound = []
         for space in pc.unique(rows.column("space")).to_pylist():
             mine = rows.filter(pc.equal(rows.column("space"), space))
-            # Snapshots of several moments may come in one batch: the newest says all.
+            # A batch may have snapshots of several moments: the newest suffices.
             newest = pc.max(mine.column("seq"))
             mine = mine.filter(pc.equal(mine.column("seq"), newest))
             if newest.as_py() < self._seq.get(space, newest.as_py()):
                 raise ParameterError(f"the snapshot of {space!r} is older than messages that were posted")
-            letters += self._known(space, mine)
-            parts = parts_of(mine)
+            outbound += self._open_if_new(space, mine)
+            parts = split_table(mine)
             subject = space_subject(self.root, space, SNAPSHOT)
             for number, part in enumerate(parts):
-                said = {"seq": newest.as_py(), "part": number, "parts": len(parts)}
-                letters.append(Letter(subject, pack(SNAPSHOT, part, **said)))
-        return letters
+                header = {"seq": newest.as_py(), "part": number, "parts": len(parts)}
+                outbound.append(OutboundMessage(subject, pack(SNAPSHOT, part, **header)))
+        return outbound
 
-    def _known(self, space: str, rows: pa.Table) -> list[Letter]:
-        """Begin a space that is new, with the dimensions that its rows have."""
+    def _open_if_new(self, space: str, rows: pa.Table) -> list[OutboundMessage]:
+        """Announce a space if it is new, with the dimensions of its rows."""
         if space in self._zones:
             return []
         dimensions = len(rows.column("x")[0])
         return self.open(space, self._maps(space, dimensions) or Zones.whole(dimensions))
 
-    def _switched(self, space: str, seq: int) -> list[Letter]:
-        """Begin with the next map, if there is one, from the message `seq` on."""
+    def _apply_switch(self, space: str, seq: int) -> list[OutboundMessage]:
+        """Switch to the next map, if there is one, from the message `seq` on."""
         if space not in self._next:
             return []
         old, new = self._zones[space], self._next.pop(space)
         self._zones[space] = new
         end = pack(MOVE, version=new.version)
         subjects = (zone_subject(self.root, space, old.version, zone) for zone in range(len(old)))
-        return [*(Letter(subject, end) for subject in subjects), self._map_letter(space, seq - 1)]
+        return [*(OutboundMessage(subject, end) for subject in subjects), self._map_message(space, seq - 1)]
 
-    def _map_letter(self, space: str, since: int) -> Letter:
+    def _map_message(self, space: str, since: int) -> OutboundMessage:
         text = self._zones[space].to_json()
-        return Letter(space_subject(self.root, space, MAP), pack(MAP, space=space, since=since, zones=text))
+        return OutboundMessage(
+            space_subject(self.root, space, MAP), pack(MAP, space=space, since=since, zones=text)
+        )
 
-    def _sorted(self, space: str, messages: pa.Table) -> list[Letter]:
+    def _by_zone(self, space: str, messages: pa.Table) -> list[OutboundMessage]:
         zones = self._zones[space]
-        found, ends = zones.meeting(areas_of_table(messages, zones.dimensions))
+        found, ends = zones.intersecting(areas_of_table(messages, zones.dimensions))
         place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
         order = np.argsort(found, kind="stable")
         found, place = found[order], place[order]
         begins = np.flatnonzero(np.diff(found, prepend=-1))
-        letters = []
+        outbound = []
         columns = messages.drop_columns(["space"]).combine_chunks()
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(found)], strict=True):
             subject = zone_subject(self.root, space, zones.version, int(found[begin]))
             mine = columns.take(pa.array(place[begin:end]))
-            letters += [Letter(subject, pack(MESSAGES, part)) for part in parts_of(mine)]
-        return letters
+            outbound += [OutboundMessage(subject, pack(MESSAGES, part)) for part in split_table(mine)]
+        return outbound

@@ -1,4 +1,4 @@
-"""A content-addressable network's map: subscription space cut into zones, more where there are more."""
+"""The map of a content-addressable network: subscription space cut into zones of similar numbers."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 
+from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.errors import StateError
-from tocsin.indexes.contract import Floats, Ints, Longs
 from tocsin.network.areas import Areas
-from tocsin.network.zones_kernels import LEAF, Tree, find_zones, list_all_meeting
+from tocsin.network.zones_kernels import LEAF, ZoneTree, find_zones, list_all_intersecting
 
-#: What a map is written as.
+#: Format of a serialised map.
 FORMAT = "tocsin zones 1"
 
 
 class Zones:
-    """Boxes that together are all of subscription space, numbered from 0. A map does not change.
+    """Boxes that partition subscription space, numbered from 0. A map is immutable.
 
-    `split` makes the next version: a zone that is split keeps its number for the lower part. A space of d
+    `split` returns the next version: a zone that is split keeps its number for the lower part. A space of d
     dimensions has 2 d here; one without a range has none, and one zone.
     """
 
-    def __init__(self, tree: Tree, version: int) -> None:
+    def __init__(self, tree: ZoneTree, version: int) -> None:
         self.tree = tree
         self.version = version
         self._stack: Ints = np.empty(len(tree.node_dim), np.int32)
 
     @classmethod
     def whole(cls, dimensions: int) -> Zones:
-        """One zone for all ranges of a space with so many dimensions: version 0."""
+        """One zone for all ranges of a space with `dimensions`: version 0."""
         one = np.zeros(1, np.int32)
         box = np.full((1, 2 * dimensions), np.inf)
-        return cls(Tree(np.full(1, LEAF, np.int32), np.zeros(1), one, one.copy(), -box, box), 0)
+        return cls(ZoneTree(np.full(1, LEAF, np.int32), np.zeros(1), one, one.copy(), -box, box), 0)
 
     @classmethod
     def build(cls, points: Floats, count: int) -> Zones:
-        """Up to `count` zones that hold about equally many of the points, as `points_of` gives them."""
+        """Up to `count` zones with about equally many of the points, which are those of `points_of`."""
         return cls.whole(points.shape[1] // 2).split(points, count)
 
     def __len__(self) -> int:
@@ -46,47 +46,47 @@ class Zones:
 
     @property
     def dimensions(self) -> int:
-        """Of the ranges; the zones have twice as many."""
+        """The dimensions of the ranges; zones have twice as many."""
         return int(self.tree.zone_low.shape[1]) // 2
 
     def split(self, points: Floats, count: int) -> Zones:
-        """The next version: the zone with the most points is cut in two, until there are `count` zones.
+        """The next version: cuts the zone with the most points in two until there are `count` zones.
 
-        It ends earlier when all points of every zone are equal. Cost: points × log of zones.
+        Stops earlier when all points of every zone are equal. Cost: points × log of zones.
         """
-        growing = _Growing(self)
+        growing = _TreeBuilder(self)
         owned = self.find(points)
         order = np.argsort(owned, kind="stable").astype(np.int32)
         ends = np.searchsorted(owned[order], np.arange(len(self) + 1))
-        crowds = [(-(ends[zone + 1] - ends[zone]), zone, order[ends[zone] : ends[zone + 1]])
+        queue = [(-(ends[zone + 1] - ends[zone]), zone, order[ends[zone] : ends[zone + 1]])
                   for zone in range(len(self))]  # fmt: skip
-        heapq.heapify(crowds)
-        while crowds and len(growing) < count:
-            _, zone, members = heapq.heappop(crowds)
+        heapq.heapify(queue)
+        while queue and len(growing) < count:
+            _, zone, members = heapq.heappop(queue)
             cut = _cut(points, members, growing.next_dim[zone])
             if cut is None:
                 continue
             dim, value = cut
             is_left = points[members, dim] < value
             parts = {zone: members[is_left], growing.cut(zone, dim, value): members[~is_left]}
-            for part, kept in parts.items():
-                heapq.heappush(crowds, (-len(kept), part, kept))
+            for part, members_of_part in parts.items():
+                heapq.heappush(queue, (-len(members_of_part), part, members_of_part))
         return Zones(growing.tree(), self.version + 1)
 
     def find(self, points: Floats) -> Ints:
-        """The zone of each point. Cost: the depth of the cuts each."""
+        """The zone of each point. Cost: the depth of the tree each."""
         found = np.empty(len(points), np.int32)
         find_zones(self.tree, np.ascontiguousarray(points), found)
         return found
 
-    def meeting(self, areas: Areas) -> tuple[Ints, Longs]:
-        """The zones that each area meets, one after the other, and where each area's end.
+    def intersecting(self, areas: Areas) -> tuple[Ints, Longs]:
+        """The zones that each area intersects, concatenated, and the end of each area's zones.
 
-        Cost: what is found, and the cuts on the way to it.
+        Cost: the zones found, and the nodes above them.
         """
         found, ends = np.empty(len(self) + len(areas.low), np.int32), np.empty(len(areas.low), np.int64)
         done = 0
-        while (done := list_all_meeting(self.tree, *areas, done, self._stack, found, ends)) < len(ends):
+        while (done := list_all_intersecting(self.tree, *areas, done, self._stack, found, ends)) < len(ends):
             found = np.concatenate((found, np.empty_like(found)))
         return found[: ends[-1] if len(ends) else 0], ends
 
@@ -97,7 +97,7 @@ class Zones:
         return np.array_equal(other.find(self.tree.zone_low), other.find(self.tree.zone_high))
 
     def neighbours(self) -> list[Ints]:
-        """Of each zone, those that it shares a face with. Cost: the square of the zones."""
+        """For each zone, the zones that share a face with it. Cost: quadratic in the zones."""
         low, high = self.tree.zone_low, self.tree.zone_high
         with np.errstate(over="ignore", under="ignore"):
             after = np.nextafter(high, np.inf)
@@ -110,7 +110,7 @@ class Zones:
         return found
 
     def to_json(self) -> str:
-        """The map as text. Bounds are written so that they are read back to the bit."""
+        """Serialise the map. Bounds are written so that they are read back to the bit."""
         nodes = [
             column.tolist() for column in (self.tree.node_dim, self.tree.node_left, self.tree.node_right)
         ]
@@ -126,7 +126,7 @@ class Zones:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Zones:
-        """Read a map. Raises StateError."""
+        """Deserialise a map. Raises StateError."""
         try:
             given: dict[str, Any] = json.loads(text)
             if given["format"] != FORMAT:
@@ -149,8 +149,8 @@ class Zones:
         assert (tree.zone_low <= tree.zone_high).all()
 
 
-class _Growing:
-    """A tree while it is cut: lists, because it grows by one node at a time."""
+class _TreeBuilder:
+    """A tree under construction: lists, because it grows by one node at a time."""
 
     def __init__(self, zones: Zones) -> None:
         tree = zones.tree
@@ -159,14 +159,14 @@ class _Growing:
         self._left, self._right = tree.node_left.tolist(), tree.node_right.tolist()
         leaves = sorted((zone, node) for node, zone in enumerate(self._left) if self._dim[node] == LEAF)
         self._node = [node for _, node in leaves]
-        #: the dimension that a zone is cut in next: they take turns
+        #: the dimension in which each zone is cut next; dimensions take turns
         self.next_dim = [0] * len(self._node)
 
     def __len__(self) -> int:
         return len(self._node)
 
     def cut(self, zone: int, dim: int, value: float) -> int:
-        """Part a zone: the number of its upper part."""
+        """Cut a zone in two; returns the number of its upper part."""
         node, new, first = self._node[zone], len(self), len(self._dim)
         self._dim[node], self._cut[node] = dim, value
         self._left[node], self._right[node] = first, first + 1
@@ -181,14 +181,14 @@ class _Growing:
         self.next_dim.append(dim + 1)
         return new
 
-    def tree(self) -> Tree:
+    def tree(self) -> ZoneTree:
         ints = (np.array(column, np.int32) for column in (self._dim, self._left, self._right))
         dims, left, right = ints
         return _with_boxes(dims, np.array(self._cut), left, right, self._dimensions)
 
 
 def _cut(points: Floats, members: Ints, first_dim: int) -> tuple[int, float] | None:
-    """Where to part the members about equally, with some on either side; None if they are all one point."""
+    """The dimension and value of a cut with about half the members on each side; None if all are equal."""
     n_dims = points.shape[1]
     for turn in range(n_dims if len(members) > 1 else 0):
         dim = (first_dim + turn) % n_dims
@@ -202,8 +202,8 @@ def _cut(points: Floats, members: Ints, first_dim: int) -> tuple[int, float] | N
     return None
 
 
-def _with_boxes(dims: Ints, cuts: Floats, left: Ints, right: Ints, dimensions: int) -> Tree:
-    """The tree with each zone's box."""
+def _with_boxes(dims: Ints, cuts: Floats, left: Ints, right: Ints, dimensions: int) -> ZoneTree:
+    """The tree with the box of each zone."""
     n_zones = int((dims == LEAF).sum())
     low, high = np.empty((n_zones, 2 * dimensions)), np.empty((n_zones, 2 * dimensions))
     everything = np.full(2 * dimensions, np.inf)
@@ -218,4 +218,4 @@ def _with_boxes(dims: Ints, cuts: Floats, left: Ints, right: Ints, dimensions: i
             lower[dim] = np.nextafter(cuts[node], -np.inf)
         upper[dim] = cuts[node]
         stack += [(int(left[node]), below, lower), (int(right[node]), upper, above)]
-    return Tree(dims, cuts, left, right, low + 0.0, high + 0.0)
+    return ZoneTree(dims, cuts, left, right, low + 0.0, high + 0.0)

@@ -1,8 +1,8 @@
-"""Zones as a tree of cuts: who owns a point, which zones a box meets, and the next zone on the way.
+"""Zones as a tree of cuts: the owner of a point, the zones that intersect a box, and the next zone on a path.
 
-All boxes are closed. A cut at c parts what is below it, up to the double before c, from what is at or above.
-The first half of the dimensions are lower bounds of subscriptions, the second half upper bounds: a message
-enters where lower bounds are greatest and upper bounds least, its *inner corner*, and spreads from there.
+All boxes are closed. A cut at c separates values up to the double before c from those at or above c. The
+first half of the dimensions are lower bounds of subscriptions, the second half upper bounds: a message enters
+where lower bounds are greatest and upper bounds least, its *inner corner*, and spreads from there.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Floats, Ints, Longs
 
 #: `node_dim` of a leaf.
 LEAF = -1
 
 
-class Tree(NamedTuple):
-    """Cuts by node, the root first; boxes by zone. Together the boxes are all of space, each point once."""
+class ZoneTree(NamedTuple):
+    """Cuts by node, the root first; boxes by zone. The boxes partition space."""
 
     #: int32 (nodes,): the dimension that is cut; LEAF
     node_dim: Ints
@@ -36,7 +36,7 @@ class Tree(NamedTuple):
 
 
 @kernel
-def find_zone(tree: Tree, point: Floats) -> int:
+def find_zone(tree: ZoneTree, point: Floats) -> int:
     """The zone that owns a point."""
     node = 0
     while tree.node_dim[node] >= 0:
@@ -46,15 +46,15 @@ def find_zone(tree: Tree, point: Floats) -> int:
 
 
 @kernel
-def find_zones(tree: Tree, points: Floats, out_zone: Ints) -> None:
+def find_zones(tree: ZoneTree, points: Floats, out_zone: Ints) -> None:
     """The zone of each point."""
     for row in range(len(points)):
         out_zone[row] = find_zone(tree, points[row])
 
 
 @kernel
-def is_meeting(tree: Tree, zone: int, low: Floats, high: Floats) -> bool:
-    """Whether a zone and a box that is not empty have a point in common."""
+def intersects(tree: ZoneTree, zone: int, low: Floats, high: Floats) -> bool:
+    """Whether a zone and a non-empty box have a point in common."""
     for dim in range(len(low)):
         if high[dim] < tree.zone_low[zone, dim] or low[dim] > tree.zone_high[zone, dim]:
             return False
@@ -62,8 +62,8 @@ def is_meeting(tree: Tree, zone: int, low: Floats, high: Floats) -> bool:
 
 
 @kernel
-def list_meeting(tree: Tree, low: Floats, high: Floats, stack: Ints, out_zone: Ints) -> int:
-    """Write the zones that a box meets: how many. `stack` has room for all nodes."""
+def list_intersecting(tree: ZoneTree, low: Floats, high: Floats, stack: Ints, out_zone: Ints) -> int:
+    """Write the zones that intersect a box; returns their number. `stack` has capacity for all nodes."""
     for dim in range(len(low)):
         if not low[dim] <= high[dim]:
             return 0
@@ -88,25 +88,26 @@ def list_meeting(tree: Tree, low: Floats, high: Floats, stack: Ints, out_zone: I
 
 
 @kernel
-def list_all_meeting(
-    tree: Tree, low: Floats, high: Floats, first: int, stack: Ints, out_zone: Ints, out_end: Longs
+def list_all_intersecting(
+    tree: ZoneTree, low: Floats, high: Floats, first: int, stack: Ints, out_zone: Ints, out_end: Longs
 ) -> int:
-    """The zones that each box from `first` on meets, up to `out_end`. Answers the box that did not fit."""
+    """Write the zones that intersect each box from `first` on; returns the first box that did not fit."""
     n_out = 0 if first == 0 else out_end[first - 1]
     for box in range(first, len(low)):
         if n_out + len(tree.zone_low) > len(out_zone):
             return box
-        n_out += list_meeting(tree, low[box], high[box], stack, out_zone[n_out:])
+        n_out += list_intersecting(tree, low[box], high[box], stack, out_zone[n_out:])
         out_end[box] = n_out
     return len(low)
 
 
 @kernel
-def step_inwards(tree: Tree, zone: int, low: Floats, high: Floats, out_point: Floats) -> bool:
-    """A point of the zone that hands the message of a box to this one; False if it enters here.
+def step_inwards(tree: ZoneTree, zone: int, low: Floats, high: Floats, out_point: Floats) -> bool:
+    """A point of the zone that forwards the message of a box to this one; False if it enters here.
 
-    From the zone's own inner corner of the box, one step further in the first dimension that allows it. The
-    chain of such steps ends at the box's inner corner, so each zone has exactly one zone before it.
+    The point is one step inwards from the inner corner of the zone's part of the box, in the first dimension
+    that allows it. The chain of such steps ends at the box's inner corner, so each zone has exactly one
+    predecessor.
     """
     half = len(low) // 2
     for dim in range(len(low)):
@@ -126,11 +127,11 @@ def step_inwards(tree: Tree, zone: int, low: Floats, high: Floats, out_point: Fl
 
 
 @kernel
-def step_towards(tree: Tree, zone: int, target: Floats, out_point: Floats) -> bool:
-    """A point of the next zone on the way from a zone to a point; False if the point is in the zone.
+def step_towards(tree: ZoneTree, zone: int, target: Floats, out_point: Floats) -> bool:
+    """A point of the next zone on the path from a zone to a point; False if the zone contains the point.
 
-    From the zone's point that is nearest to the target, one step in the first dimension that is apart: every
-    step brings one dimension nearer and none further, so the way ends.
+    The point is one step from the zone's point nearest to the target, in the first dimension that differs:
+    every step brings one dimension nearer and none further, so the path ends.
     """
     for dim in range(len(target)):
         out_point[dim] = min(max(target[dim], tree.zone_low[zone, dim]), tree.zone_high[zone, dim])

@@ -1,1 +1,1 @@
-"""The pipeline room: standing queries on Spark Structured Streaming, exactly once."""
+"""Standing queries on Spark Structured Streaming, exactly once."""

@@ -1,7 +1,7 @@
-"""Blobs: what travels from a source to the shards, packed so that Spark moves few and large rows.
+"""Blobs carry rows from a source to the shards, packed so that Spark moves few and large rows.
 
 A blob is an Arrow table with its origin in the schema's metadata. Every shard gets the same rows of
-a source, so all agree on their numbers.
+a source, so all shards number them alike.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.pipeline.checksums import opened, sealed
+from tocsin.pipeline.state.checksums import seal, unseal
 
-#: What a blob holds.
+#: Kinds of blobs.
 ROWS = "rows"
 PARAMETERS = "parameters"
 REJECTS = "rejects"
-#: Statements of the job itself that begin with this batch.
+#: Statements of the job itself that are registered with this batch.
 BEGIN = "begin"
 
-#: The place of a row in its file, partition or topic.
+#: The column with a row's position in its file, partition or topic.
 POSITION = "_position"
 
-#: `rows` is how many rows a reject stands for: null for a file that could not be read.
+#: `rows` is the number of rows that a reject stands for: null for a file that could not be read.
 REJECT_SCHEMA = pa.schema(
     [
         ("source", pa.string()),
@@ -43,12 +43,12 @@ _ORIGIN = b"tocsin"
 
 _ONE_EACH: Mapping[int, int | None] = {}
 
-#: One thread: Spark has one task a core as it is.
+#: One thread, because Spark already runs one task per core.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class Blob(NamedTuple):
-    """Rows of one source, and where they come from."""
+    """Rows of one source with their origin."""
 
     kind: str
     #: name of the table or stream; for parameters, the number of the subscription section
@@ -59,18 +59,18 @@ class Blob(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int]:
-        """Blobs of a source are taken in this order."""
+        """The sort key by which blobs of a source are applied."""
         first = self.table.column(POSITION)[0].as_py() if self.table.num_rows else -1
         return self.path, first
 
 
 def pack(blob: Blob) -> bytes:
-    """A blob as bytes, compressed: it is shuffled, handed over, logged and kept warm for every shard."""
+    """Serialise a blob, compressed, because every shard shuffles, logs and caches a copy of it."""
     table, first = blob.table, None
     if POSITION in table.column_names and table.num_rows:
         positions = table.column(POSITION).to_numpy()
         if (np.diff(positions) == 1).all():
-            # Rows in a row, which is how most come, need no column to say so.
+            # Consecutive positions, the usual case, are stored as their first one.
             first = int(positions[0])
             table = table.drop_columns([POSITION])
     origin = json.dumps([blob.kind, blob.source, blob.path, first]).encode()
@@ -78,7 +78,7 @@ def pack(blob: Blob) -> bytes:
 
 
 def unpack(data: bytes) -> Blob:
-    """The inverse of `pack`. Raises StateError if the bytes are not those."""
+    """The inverse of `pack`. Raises StateError if the bytes are damaged."""
     table = load(data)
     kind, source, path, first = json.loads((table.schema.metadata or {})[_ORIGIN])
     if first is not None:
@@ -87,28 +87,28 @@ def unpack(data: bytes) -> Blob:
 
 
 def dump(table: pa.Table) -> bytes:
-    """An Arrow table as bytes, compressed and sealed."""
+    """Serialise an Arrow table, compressed and with a checksum."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
-    return sealed(sink.getvalue())
+    return seal(sink.getvalue())
 
 
 def load(data: Any) -> pa.Table:
-    """The inverse of `dump`. Raises StateError if the bytes are not those."""
-    with pa.ipc.open_stream(opened(data, "a packed table")) as reader:
+    """The inverse of `dump`. Raises StateError if the bytes are damaged."""
+    with pa.ipc.open_stream(unseal(data, "a packed table")) as reader:
         return reader.read_all()
 
 
-def beginnings(ids: list[str]) -> Blob:
-    """Statements of the job that begin, by id."""
+def started_statements(ids: list[str]) -> Blob:
+    """A blob that registers statements of the job, by id."""
     return Blob(BEGIN, "", "", pa.table({"id": pa.array(ids, pa.string())}))
 
 
 def rejects(
     source: str, path: str, bad: Mapping[int, str], rows: Mapping[int, int | None] = _ONE_EACH
 ) -> Blob:
-    """Bad rows with their reasons, as a blob; `rows` says which of them stand for another number than one."""
+    """A blob of rejected rows and their reasons; `rows` has the counts that are not one."""
     positions = sorted(bad)
     table = pa.table(
         [

@@ -1,4 +1,4 @@
-"""Standing queries as a streaming frame: sources in, changes out."""
+"""Standing queries as a streaming DataFrame: sources in, changes out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tocsin.pipeline.jobs import Job
+from tocsin.pipeline.job.jobs import Job
 from tocsin.pipeline.operator import (
     CHANGES_DDL,
     FIGURES,
@@ -27,7 +27,7 @@ from tocsin.pipeline.operator import (
 )
 from tocsin.pipeline.shard import CHANGES, MESSAGES, REJECTED, SNAPSHOTS
 from tocsin.pipeline.sharding import shard_keys
-from tocsin.pipeline.sources import packed_sources
+from tocsin.pipeline.sources.spark_streams import packed_sources
 
 
 def standing_queries(
@@ -35,25 +35,25 @@ def standing_queries(
     job: Job | Mapping[str, Any] | str | PathLike[str],
     frames: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
-    """The changes (or messages) of a job's standing queries, as a streaming frame for a query in append mode.
+    """The changes (or messages) of a job's standing queries, as a streaming DataFrame in append mode.
 
-    `job` is a job file, its content as a dict, or a `Job`. `frames` gives streaming frames for
-    sources by name; the others are read as the job says. The session must have been made by
-    `session`, or be set up as it does.
+    `job` is a job file, its content as a dict, or a `Job`. `frames` maps source names to streaming
+    DataFrames; sources without one are read as the job describes. The session must come from `session`
+    or be configured in the same way.
     """
     made = as_job(job)
     return changes_of(packed_outputs(spark, made, dict(frames or {})), made)
 
 
 def as_job(job: Job | Mapping[str, Any] | str | PathLike[str]) -> Job:
-    """A job, from whatever describes it."""
+    """A job from a `Job`, a dict or the path of a job file."""
     if isinstance(job, Job):
         return job
     return Job.of(dict(job)) if isinstance(job, Mapping) else Job.read(job)
 
 
 def packed_outputs(spark: SparkSession, job: Job, frames: dict[str, DataFrame]) -> DataFrame:
-    """What the shards report, still packed: (kind, data)."""
+    """The outputs of all shards, still packed, as (kind, data)."""
     shards = job.settings.shards
     if int(str(spark.conf.get("spark.sql.shuffle.partitions"))) != shards:
         spark.conf.set("spark.sql.shuffle.partitions", shards)
@@ -65,7 +65,7 @@ def packed_outputs(spark: SparkSession, job: Job, frames: dict[str, DataFrame]) 
 
 
 def changes_of(outputs: DataFrame, job: Job) -> DataFrame:
-    """The changes among packed outputs, as rows; or the messages, if these are what the job writes."""
+    """The changes among packed outputs, as rows; the messages instead if the job writes messages."""
     if job.settings.output == "messages":
         packed = outputs.filter(outputs.kind == MESSAGES).select("data")
         return packed.mapInArrow(unpack_outputs, MESSAGES_DDL)
@@ -91,13 +91,13 @@ def rejects_of(outputs: DataFrame) -> DataFrame:
 
 
 def figures_of(outputs: DataFrame) -> list[dict[str, Any]]:
-    """What each shard says of a batch."""
+    """The figures of a batch, one dict per shard."""
     rows = outputs.filter(outputs.kind == FIGURES).select("data").collect()
     return [json.loads(bytes(row.data)) for row in rows]
 
 
 def warm_folder() -> Path:
-    """Where warm copies of shards lie: in memory if the machine has room for that, else on disk."""
+    """The folder of warm copies: in memory where the machine has a memory file system, else on disk."""
     memory = Path("/dev/shm")
     base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     return base / f"tocsin-{os.getuid()}"

@@ -1,4 +1,4 @@
-"""The stateful operator: one key a shard, its state a snapshot and a log."""
+"""The stateful operator: one key per shard, whose state is a snapshot and a log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from tocsin.errors import StateError
 from tocsin.pipeline.blobs import dump, load
-from tocsin.pipeline.keeping import Keeper, Meta
 from tocsin.pipeline.shard import CHANGES, Output, ShardJob
-from tocsin.pipeline.warm import Trail
+from tocsin.pipeline.state.shard_state import ShardMeta, ShardStateManager
+from tocsin.pipeline.state.warm_cache import WarmCache
 
-#: What leaves the operator: packed tables, changes and rejects told apart by `kind`.
+#: Rows that leave the operator: packed tables, distinguished by `kind`.
 OUTPUT = "kind string, data binary"
 CHANGES_DDL = (
     "source string, subscription string, seq bigint, op string, key string, "
@@ -34,15 +34,15 @@ MESSAGES_DDL = (
 SNAPSHOTS_DDL = "space string, key string, x array<double>, y double, born bigint, seq bigint"
 REJECTS_DDL = "source string, path string, position bigint, reason string, rows bigint"
 
-#: One row a shard and batch: what it was and what it cost, as JSON.
+#: `kind` of one row per shard and batch: counts and timings as JSON.
 FIGURES = "figures"
 
-#: Rows of the output that travel together.
+#: Rows per packed output table.
 CHUNK = 1 << 18
 
 
 class SparkStore:
-    """The state of one shard in Spark's state store."""
+    """One shard's state in Spark's state store."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._meta = handle.getValueState("meta", "value string")
@@ -50,11 +50,11 @@ class SparkStore:
             kind: handle.getMapState(kind, "number int", "data binary") for kind in ("snapshot", "log")
         }
 
-    def get_meta(self) -> Meta | None:
-        known = self._meta.get()
-        return Meta(**json.loads(known[0])) if known is not None else None
+    def get_meta(self) -> ShardMeta | None:
+        stored = self._meta.get()
+        return ShardMeta(**json.loads(stored[0])) if stored is not None else None
 
-    def put_meta(self, meta: Meta) -> None:
+    def put_meta(self, meta: ShardMeta) -> None:
         self._meta.update((json.dumps(asdict(meta)),))
 
     def get_part(self, kind: str, number: int) -> bytes:
@@ -71,7 +71,7 @@ class SparkStore:
 
 
 class ShardProcessor(StatefulProcessor):
-    """Hands a micro-batch to its shard. Everything that decides anything is in `Keeper` and `Shard`."""
+    """Passes a micro-batch to its shard. All decisions are made in `ShardStateManager` and `Shard`."""
 
     def __init__(self, job: ShardJob, keys: tuple[int, ...], folder: str, name: str) -> None:
         self._job = job
@@ -84,29 +84,29 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         number = self._keys.index(key[0])
-        # Spark hands over blobs in any order; the order of the log must not depend on it.
+        # Spark delivers blobs in any order; the order of the log must not depend on it.
         inputs = sorted(bytes(data) for frame in rows for data in frame["data"])
-        trail = Trail(Path(self._folder), self._name, self._job, number)
-        keeper = Keeper(self._job, number, self._store, trail)
-        for output in keeper.run(inputs):
+        warm_cache = WarmCache(Path(self._folder), self._name, self._job, number)
+        manager = ShardStateManager(self._job, number, self._store, warm_cache)
+        for output in manager.run(inputs):
             for begin in range(0, output.table.num_rows, CHUNK):
                 part = output._replace(table=output.table.slice(begin, CHUNK))
                 yield pd.DataFrame({"kind": [part.kind], "data": [_packed(part)]})
-        yield pd.DataFrame({"kind": [FIGURES], "data": [json.dumps(keeper.figures).encode()]})
+        yield pd.DataFrame({"kind": [FIGURES], "data": [json.dumps(manager.figures).encode()]})
 
     def close(self) -> None:
         return
 
 
 def unpack_outputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Packed tables of one kind as rows."""
+    """Unpack tables of one kind into rows."""
     for batch in batches:
         for data in batch.column("data"):
             yield from load(data.as_buffer()).to_batches()
 
 
 def merge_matches(top: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Keep the best matches of all shards; all changes of an event are in one partition."""
+    """Merge the matches of all shards and keep the best. A partition has all changes of an event."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = list(batches)

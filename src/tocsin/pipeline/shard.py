@@ -1,4 +1,4 @@
-"""One shard: an engine with a share of the subscriptions, fed with every row. Knows nothing of Spark."""
+"""One shard: an engine that holds part of the subscriptions and receives every row. Independent of Spark."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays.types import Longs
 from tocsin.engine import Engine, saving
-from tocsin.engine.catalog import Declaration
-from tocsin.engine.floats import weights_of
+from tocsin.engine.conversion.floats import weights_of
+from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error, WeightOverflow
-from tocsin.indexes.contract import Longs
 from tocsin.pipeline.blobs import BEGIN, PARAMETERS, POSITION, REJECTS, ROWS, Blob, rejects
-from tocsin.pipeline.checking import failing
-from tocsin.pipeline.checksums import opened, sealed
 from tocsin.pipeline.sharding import shard_of
+from tocsin.pipeline.sources.row_checks import find_failing
+from tocsin.pipeline.state.checksums import seal, unseal
 
 CHANGES = "change"
 REJECTED = "reject"
 MESSAGES = "message"
 SNAPSHOTS = "snapshot"
 
-#: The column of a parameters file that says what a row does.
+#: The column of a parameters file that registers or terminates a subscription.
 OP = "_op"
 REGISTER, TERMINATE = "register", "terminate"
 
 
 class Section(NamedTuple):
-    """A subscription section of the job: a template, or one statement with its own id."""
+    """A subscription section of the job: a template, or a single statement with its own id."""
 
     sql: str
     id: str | None
     repeat: bool
-    #: columns that the statement takes as a threshold's weight, by stream
+    #: the stream, and its column that the statement sums as a threshold's weight
     weight: tuple[str, str] | None
-    #: the shard that keeps all its subscriptions; without one they are split by hash
+    #: the shard that owns all its subscriptions; None if they are split by hash
     shard: int | None = None
 
 
-class Telling(NamedTuple):
-    """How a job tells by messages: see `Engine.messages`."""
+class MessageOptions(NamedTuple):
+    """How a job emits messages: see `Engine.messages`."""
 
     algorithm: str
     epsilon: float
-    #: a table's snapshot is due after so many messages since the last one, and as many as it had rows
+    #: a table's next snapshot is due after this many messages, but not before as many as the last had rows
     snapshot_after: int
 
 
 @dataclass(frozen=True)
 class ShardJob:
-    """What a shard has to know of its job."""
+    """The part of a job that its shards need."""
 
     declarations: tuple[Declaration, ...]
     sections: tuple[Section, ...]
@@ -62,8 +62,10 @@ class ShardJob:
     order_by: Mapping[str, str] = field(default_factory=dict)
     top: Mapping[str, int] = field(default_factory=dict)
     rows: bool = False
-    #: None if it tells changes
-    messages: Telling | None = None
+    #: None if the job emits changes
+    messages: MessageOptions | None = None
+    #: by kind of question, the index to use instead of the planner's choice
+    indexes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Output(NamedTuple):
@@ -75,27 +77,27 @@ class Output(NamedTuple):
 
 
 class Shard:
-    """Takes the blobs of one micro-batch after the other."""
+    """Applies micro-batches of blobs, one at a time."""
 
     def __init__(self, job: ShardJob, number: int) -> None:
         self.job = job
         self.number = number
-        self.engine = Engine()
-        #: ids of the sections that have been registered, so that each is registered once
-        self._begun: set[str] = set()
-        #: by table: messages until the next snapshot; a table that is not here has had none
+        self.engine = Engine(indexes=job.indexes)
+        #: ids of sections that have been registered, so that each is registered once
+        self._started: set[str] = set()
+        #: by table: messages until the next snapshot; a table without an entry has had none
         self._until_snapshot: dict[str, int] = {}
         self._size = 0
-        #: rows and parameters that the last batch brought and that could be used, by source
-        self.taken: Counter[str] = Counter()
-        self.serve(job)
+        #: rows and parameters of the last batch that were accepted, by source
+        self.accepted: Counter[str] = Counter()
+        self.update_job(job)
 
     def apply(self, blobs: list[Blob]) -> Iterator[Output]:
         """Apply one micro-batch: registrations and terminations, then rows, source by source."""
-        self.taken.clear()
+        self.accepted.clear()
         for blob in blobs:
             if blob.kind == BEGIN:
-                yield from self._begin(blob.table.column("id").to_pylist())
+                yield from self._start_statements(blob.table.column("id").to_pylist())
         yield from (Output(REJECTED, blob.source, blob.table) for blob in blobs if blob.kind == REJECTS)
         parameters = sorted(
             (b for b in blobs if b.kind == PARAMETERS), key=lambda b: (int(b.source), b.order)
@@ -103,38 +105,38 @@ class Shard:
         for blob in parameters:
             yield from self._apply_parameters(blob)
         for declaration in self.job.declarations:
-            mine = [b for b in blobs if b.kind == ROWS and b.source == declaration.name]
-            if mine:
-                yield from self._apply_rows(declaration.name, sorted(mine, key=lambda b: b.order))
+            own_blobs = [b for b in blobs if b.kind == ROWS and b.source == declaration.name]
+            if own_blobs:
+                yield from self._apply_rows(declaration.name, sorted(own_blobs, key=lambda b: b.order))
 
     def save(self) -> bytes:
-        """The shard's whole state, sealed."""
+        """The complete state of the shard, with a checksum."""
         sink = pa.BufferOutputStream()
         manifest, arrays = self.engine.state()
-        state = {"engine": manifest, "begun": sorted(self._begun), "snapshots": self._until_snapshot}
+        state = {"engine": manifest, "begun": sorted(self._started), "snapshots": self._until_snapshot}
         saving.dump(sink, state, arrays)
-        data = sealed(sink.getvalue())
+        data = seal(sink.getvalue())
         self._size = len(data)
         return data
 
     def size(self) -> int:
-        """About how many bytes `save` writes: as the last time, or guessed from the subscriptions."""
+        """Approximate size of what `save` writes: its last size, or an estimate from the subscriptions."""
         return max(self._size, 100 * len(self.engine))
 
     @classmethod
     def load(cls, job: ShardJob, number: int, data: Any) -> Shard:
-        """The shard that `save` wrote, under a job that may have more sources and sections by now."""
-        manifest, arrays = saving.load(pa.BufferReader(opened(data, "shard state")), name="shard state")
+        """Restore the shard that `save` wrote; `job` may have gained sources and sections since."""
+        manifest, arrays = saving.load(pa.BufferReader(unseal(data, "shard state")), name="shard state")
         shard = cls(ShardJob((), (), job.shards), number)
         shard.engine = Engine.from_state(manifest["engine"], arrays)
-        shard._begun = set(manifest["begun"])
+        shard._started = set(manifest["begun"])
         shard._until_snapshot = manifest.get("snapshots", {})
         shard._size = len(data)
-        shard.serve(job)
+        shard.update_job(job)
         return shard
 
-    def serve(self, job: ShardJob) -> None:
-        """Go on under a job that may have more sources and sections than before."""
+    def update_job(self, job: ShardJob) -> None:
+        """Continue with a job that may have more sources and sections than before."""
         self.job = job
         for declaration in job.declarations:
             if declaration.name not in self.engine.sources:
@@ -145,27 +147,27 @@ class Shard:
                     self.engine.create_space(section.sql)
 
     def pending(self) -> list[str]:
-        """Ids of the job's own statements that this shard keeps and that have not begun."""
+        """Ids of the job's single statements that this shard owns and has not registered yet."""
         return [
             section.id
             for section in self.job.sections
-            if section.id is not None and section.id not in self._begun and self._keeps(section, section.id)
+            if section.id is not None and section.id not in self._started and self._owns(section, section.id)
         ]
 
-    def _keeps(self, section: Section, sid: str) -> bool:
+    def _owns(self, section: Section, sid: str) -> bool:
         shard = shard_of(sid, self.job.shards) if section.shard is None else section.shard
         return shard == self.number
 
-    def _begin(self, ids: list[str]) -> Iterator[Output]:
+    def _start_statements(self, ids: list[str]) -> Iterator[Output]:
         sections = {section.id: section for section in self.job.sections}
         for sid in ids:
-            self._begun.add(sid)
+            self._started.add(sid)
             self.engine.subscribe(sections[sid].sql, id=sid, repeat=sections[sid].repeat)
-        yield from self._answers(ids)
+        yield from self._initial_answers(ids)
 
-    def _answers(self, ids: Any) -> Iterator[Output]:
+    def _initial_answers(self, ids: Any) -> Iterator[Output]:
         if self.job.messages is not None:
-            # Who follows messages starts from a snapshot.
+            # Consumers of messages start from a snapshot.
             return
         answers = self.engine.answers(ids, rows=self.job.rows)
         if answers.num_rows:
@@ -190,7 +192,7 @@ class Shard:
             else:
                 reason = f"{OP} is {ops[begin]!r}; it must be {REGISTER!r} or {TERMINATE!r}"
                 bad.update(dict.fromkeys(run.column(POSITION).to_pylist(), reason))
-            self.taken[f"subscriptions {blob.source}"] += run.num_rows - (len(bad) - known)
+            self.accepted[f"subscriptions {blob.source}"] += run.num_rows - (len(bad) - known)
             begin = end
         if bad:
             yield Output(REJECTED, section.sql, rejects(f"subscriptions {blob.source}", blob.path, bad).table)
@@ -211,9 +213,9 @@ class Shard:
                 return True
             return False
 
-        failing(run.num_rows, refuses)
+        find_failing(run.num_rows, refuses)
         if good.any():
-            yield from self._answers(pc.cast(given.column("id"), pa.string()).filter(pa.array(good)))
+            yield from self._initial_answers(pc.cast(given.column("id"), pa.string()).filter(pa.array(good)))
 
     def _terminate(self, run: pa.Table) -> None:
         for sid in pc.cast(run.column("id"), pa.string()).to_pylist():
@@ -221,21 +223,24 @@ class Shard:
                 self.engine.unsubscribe(sid)
 
     def _apply_rows(self, name: str, blobs: list[Blob]) -> Iterator[Output]:
-        # Files with and without `_op` may come together.
+        # A batch may mix files with and without `_op`.
         table = pa.concat_tables([blob.table for blob in blobs], promote_options="default").combine_chunks()
         paths = np.repeat(np.arange(len(blobs)), [blob.table.num_rows for blob in blobs])
         if name in self.job.order_by:
             order = _sorted_by(table.column(self.job.order_by[name]))
             table, paths = table.take(pa.array(order)), paths[order]
-        overflow = self._overflowing(name, table)
-        if overflow:
-            yield from self._reject(name, blobs, table, paths, overflow)
+        refused = self._find_overflows(name, table)
+        # All templates count, with or without subscriptions here, so that all shards refuse the same rows.
+        statements = [section.sql for section in self.job.sections]
+        refused |= self.engine.rows_beyond(name, table, statements)
+        if refused:
+            yield from self._reject(name, blobs, table, paths, refused)
             good = np.ones(table.num_rows, np.bool_)
-            good[list(overflow)] = False
+            good[list(refused)] = False
             table, paths = table.filter(pa.array(good)), paths[good]
         first = self.engine.counts(name)["rows"]
         rows = table.drop_columns([POSITION])
-        self.taken[name] += rows.num_rows
+        self.accepted[name] += rows.num_rows
         if self.job.messages is not None:
             yield from self._messages(name, rows, self.job.messages)
             return
@@ -244,13 +249,13 @@ class Shard:
             yield Output(CHANGES, name, changes)
         late = self.engine.late(name) - first
         if len(late):
-            self.taken[name] -= len(late)
+            self.accepted[name] -= len(late)
             reason = "late: older than what was already applied"
             yield from self._reject(name, blobs, table, paths, dict.fromkeys(late.tolist(), reason))
 
-    def _messages(self, name: str, rows: pa.Table, telling: Telling) -> Iterator[Output]:
-        """Messages; and a snapshot with the first batch, and whenever it costs less than they have since."""
-        messages = self.engine.messages(name, rows, algorithm=telling.algorithm, epsilon=telling.epsilon)
+    def _messages(self, name: str, rows: pa.Table, options: MessageOptions) -> Iterator[Output]:
+        """Emit messages, and a snapshot with the first batch and then whenever one is due."""
+        messages = self.engine.messages(name, rows, algorithm=options.algorithm, epsilon=options.epsilon)
         if messages.num_rows:
             yield Output(MESSAGES, name, messages)
         self._until_snapshot[name] = self._until_snapshot.get(name, 0) - messages.num_rows
@@ -260,11 +265,11 @@ class Shard:
         snapshots = [self.engine.snapshot(name, space) for space in spaces]
         if any(snapshot.num_rows for snapshot in snapshots):
             snapshot = pa.concat_tables(snapshots)
-            self._until_snapshot[name] = max(snapshot.num_rows, telling.snapshot_after)
+            self._until_snapshot[name] = max(snapshot.num_rows, options.snapshot_after)
             yield Output(SNAPSHOTS, name, snapshot)
 
-    def _overflowing(self, name: str, table: pa.Table) -> dict[int, str]:
-        """Rows whose weight no threshold can take. All shards know all templates, so all agree."""
+    def _find_overflows(self, name: str, table: pa.Table) -> dict[int, str]:
+        """Find rows whose weight overflows. All shards know all templates, so all find the same rows."""
         found: dict[int, str] = {}
         for column in {s.weight[1] for s in self.job.sections if s.weight and s.weight[0] == name}:
             values = table.column(column)
@@ -276,7 +281,7 @@ class Shard:
                     return True
                 return False
 
-            for row in failing(table.num_rows, refuses):
+            for row in find_failing(table.num_rows, refuses):
                 found[row] = (
                     f"column {column!r}: {values[row].as_py()!r} is too large a weight for a threshold"
                 )
@@ -285,7 +290,7 @@ class Shard:
     def _reject(
         self, name: str, blobs: list[Blob], table: pa.Table, paths: Longs, reasons: Mapping[int, str]
     ) -> Iterator[Output]:
-        # Every shard sees every row, and one of them speaks; messages have one shard a table.
+        # Every shard sees every row, so only shard 0 reports it. With messages each table has one shard.
         if self.number and self.job.messages is None:
             return
         positions = table.column(POSITION)
@@ -295,7 +300,7 @@ class Shard:
 
 
 def _sorted_by(column: pa.ChunkedArray) -> Longs:
-    """A stable order by value; nulls last."""
+    """A stable ascending order, nulls last."""
     keys = pa.table({"value": column, "place": np.arange(len(column))})
     order = pc.sort_indices(keys, sort_keys=[("value", "ascending"), ("place", "ascending")])
     places: Longs = order.to_numpy()

@@ -1,12 +1,12 @@
-"""Which shard keeps a subscription, and which key Spark sees for a shard."""
+"""Which shard owns a subscription, and the key by which Spark partitions a shard."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.indexes.contract import Longs
-from tocsin.indexes.shared.texts import one_text, texts_of
+from tocsin.arrays.texts import one_text, texts_of
+from tocsin.arrays.types import Longs
 from tocsin.pipeline.sharding_kernels import hash_texts
 
 _MASK = 0xFFFFFFFF
@@ -15,7 +15,7 @@ _SEED = 42
 
 
 def shards_of(ids: pa.Array, shards: int) -> Longs:
-    """The shards that keep subscriptions, by hash of their ids."""
+    """The shards that own subscriptions, by hash of their ids."""
     texts = texts_of(ids)
     hashes = np.empty(len(ids), np.int64)
     hash_texts(texts.heap, texts.offsets, hashes)
@@ -23,7 +23,7 @@ def shards_of(ids: pa.Array, shards: int) -> Longs:
 
 
 def shard_of(sid: str, shards: int) -> int:
-    """The shard that keeps one subscription."""
+    """The shard that owns one subscription."""
     text = one_text(sid)
     hashes = np.empty(1, np.int64)
     hash_texts(text.heap, text.offsets, hashes)
@@ -31,7 +31,7 @@ def shard_of(sid: str, shards: int) -> int:
 
 
 def shard_keys(shards: int) -> list[int]:
-    """A key for each shard such that Spark puts no two into one of `shards` partitions."""
+    """One key a shard, chosen so that Spark puts each into a partition of its own, of `shards` partitions."""
     keys: dict[int, int] = {}
     key = 0
     while len(keys) < shards:

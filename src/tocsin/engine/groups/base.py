@@ -1,4 +1,4 @@
-"""A group: the subscriptions of one shape, the index that keeps them, and what the index need not know."""
+"""A group: the subscriptions of one plan key, the index that maintains them, and what it need not know."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.saving import below, prefixed
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import Slots, ensure_capacity
+from tocsin.arrays.types import Arrays, Floats, Ints
+from tocsin.engine.conversion.limits import Limits
+from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.grids import grid_of
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Index, Ints
-from tocsin.indexes.shared.columns import Slots, grown
+from tocsin.indexes.contract import Index
 from tocsin.language import Plan
-from tocsin.language.shapes import box_of
+from tocsin.language.plan_keys import box_of
 
 
 class Group(ABC):
-    """Binds one plan's shape to its index. Subscriptions are local slots; `owner` leads to the registry's."""
+    """Connects one plan key to its index. Subscriptions are local slots; `owner` has the registry's slots."""
 
-    #: the room that keeps it, as `explain` says
-    room: str
+    #: the family of its index, as `explain` says
+    engine: str
 
     def __init__(self, plan: Plan, sources: tuple[str, ...]) -> None:
         self.plan = plan
@@ -36,11 +39,11 @@ class Group(ABC):
     @property
     @abstractmethod
     def index(self) -> Index:
-        """The index that keeps the group's subscriptions."""
+        """The index that maintains the group's subscriptions."""
 
     @abstractmethod
     def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Any:
-        """Parameters as the index takes them. Raises ParameterError; changes nothing."""
+        """Bound parameters, as the index takes them. Raises ParameterError; changes nothing."""
 
     @abstractmethod
     def register(self, slots: Ints, values: Any) -> None:
@@ -49,6 +52,14 @@ class Group(ABC):
     @abstractmethod
     def result(self, slot: int) -> pa.Table:
         """One subscription's current answer."""
+
+    @abstractmethod
+    def limits(self, source: str) -> Limits:
+        """The limits within which the group's index is exact."""
+
+    def size(self, slot: int) -> int:
+        """How many rows one subscription's current answer has."""
+        return int(self.result(slot).num_rows)
 
     @abstractmethod
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
@@ -63,9 +74,9 @@ class Group(ABC):
         return changes.score
 
     def add(self, owners: Ints, values: Any) -> Ints:
-        """Register subscriptions; their local slots, which are handed out in order."""
+        """Register subscriptions; their local slots."""
         slots = self._slots.take(len(owners))
-        self.owner = grown(self.owner, self._slots.top)
+        self.owner = ensure_capacity(self.owner, self._slots.top)
         self.owner[slots] = owners
         self.register(slots, values)
         return slots
@@ -73,19 +84,19 @@ class Group(ABC):
     def terminate(self, slots: Ints) -> None:
         """End subscriptions."""
         self.index.terminate(slots)
-        self._slots.give_back(slots)
+        self._slots.release(slots)
 
-    def finish(self) -> None:
-        """A batch's changes have been told: forget what only they needed."""
+    def end_batch(self) -> None:
+        """Drop what only the changes of the last batch needed."""
         return
 
     def explain(self, slot: int) -> str:
-        """Which room and index keep a subscription, and its parameters."""
+        """Which index maintains a subscription, and its parameters."""
         values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
-        return f"engine: {self.room}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+        return f"engine: {self.engine}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
 
     def _parameters(self, slot: int) -> dict[str, object]:
-        """As the index has them, with bounds as the values that they stand for."""
+        """The index's parameters, with bounds converted from grid coordinates to values."""
         known = self.index.parameters(slot)
         grids = [grid_of(dimension.type.arrow) for dimension in box_of(self.plan)]
         for name in {"lo", "hi"} & known.keys():
@@ -97,11 +108,11 @@ class Group(ABC):
     def arrays(self) -> Arrays:
         """The group's state."""
         owner = self.owner[: self._slots.top].copy()
-        slots = prefixed("slots", self._slots.arrays())
-        return {"owner": owner, **dict(slots), **dict(prefixed("index", self.index.arrays()))}
+        slots = with_prefix("slots", self._slots.arrays())
+        return {"owner": owner, **dict(slots), **dict(with_prefix("index", self.index.arrays()))}
 
     def restore(self, arrays: Arrays) -> None:
         """Become what `arrays` was taken from."""
         self.owner = arrays["owner"].astype(np.int32)
-        self._slots.restore(below(arrays, "slots"))
-        self.index.restore(below(arrays, "index"))
+        self._slots.restore(with_prefix_stripped(arrays, "slots"))
+        self.index.restore(with_prefix_stripped(arrays, "index"))

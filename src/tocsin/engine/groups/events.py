@@ -7,29 +7,34 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import astuple
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.floats import weights_of
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.strings import StringInterner
+from tocsin.arrays.types import Arrays, Ints
+from tocsin.engine.conversion.floats import weights_of
+from tocsin.engine.conversion.intake import NAME
+from tocsin.engine.conversion.limits import Limits, comparison_limits
+from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
-from tocsin.engine.intake import NAME
-from tocsin.engine.streams import EventBatch, Stream
-from tocsin.engine.text import json_rows
-from tocsin.indexes.contract import Arrays, ChangeSet, Index, Ints
+from tocsin.engine.sources.streams import EventBatch, Stream
+from tocsin.indexes.contract import Index, ThresholdIndex
 from tocsin.indexes.matching import (
-    AdaptiveMatching,
     Conjunctions,
     IdOrder,
+    MatchIndex,
+    Matching,
     PredicateColumns,
     examine,
     verdict,
 )
-from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.names import Names
-from tocsin.indexes.thresholds import AdaptiveThresholds
 from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, scale
+from tocsin.language.plan_keys import box_of
+from tocsin.planning import STREAM, make_index, question_of
 
 
 class EventGroup(Group):
@@ -38,42 +43,52 @@ class EventGroup(Group):
     def __init__(self, plan: Threshold | Match, source: Stream) -> None:
         super().__init__(plan, (source.schema.name,))
         self._source = source
+        columns = source.schema.columns or {}
+        schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
+        compared = {dimension.column for dimension in box_of(plan)}
+        if isinstance(plan, Match):
+            compared = {predicate.attribute for predicate in plan.predicates}
+        self._limits = comparison_limits(schema, sorted(compared & set(columns)))
         self._batch: EventBatch | None = None
+
+    def limits(self, source: str) -> Limits:
+        """Those of the plan that the group was made for: another match may read other columns."""
+        return self._limits
 
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
         assert self._batch is not None
         return pa.chunked_array([self._batch.keys(changes.row)], pa.string())
 
-    def finish(self) -> None:
+    def end_batch(self) -> None:
         self._batch = None
 
     @abstractmethod
     def read(self, batch: EventBatch) -> Any:
-        """What the index takes of the batch. Raises RowError; changes nothing."""
+        """The batch as the index takes it. Raises RowError; changes nothing."""
 
     @abstractmethod
     def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
-        """What the batch changes for the group's subscriptions; `given` is what `read` returned."""
+        """The changes of the group's subscriptions; `given` is what `read` returned."""
 
     def ended(self, changes: ChangeSet) -> Ints:
-        """Subscriptions that these changes have ended."""
+        """The subscriptions that these changes end."""
         return np.empty(0, np.int32)
 
 
 class ThresholdGroup(EventGroup):
     """`SELECT SUM(w) FROM s WHERE box HAVING SUM(w) >= tau`."""
 
-    room = "thresholds"
+    engine = "thresholds"
 
-    def __init__(self, plan: Threshold, source: Stream) -> None:
+    def __init__(self, plan: Threshold, source: Stream, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._box = [dimension.column for dimension in plan.box]
         self._column = plan.column
         self._type = plan.type
         self._name = plan.name
         self._scale = scale(plan)
-        self._index = AdaptiveThresholds(len(plan.box), self._scale)
-        #: bool by local slot: starts anew after it has matured
+        self._index = cast(ThresholdIndex, make_index(question_of(plan, STREAM), index))
+        #: bool by local slot: restarts after it has matured
         self._repeat = np.zeros(16, np.bool_)
 
     @property
@@ -84,7 +99,7 @@ class ThresholdGroup(EventGroup):
         return {**bind(plan, parameters, count), "repeat": np.full(count, repeat)}
 
     def register(self, slots: Ints, values: Arrays) -> None:
-        self._repeat = grown(self._repeat, self._slots.top)
+        self._repeat = ensure_capacity(self._repeat, self._slots.top)
         self._repeat[slots] = values["repeat"]
         self._index.register(slots, values)
 
@@ -136,16 +151,17 @@ class ThresholdGroup(EventGroup):
 class MatchGroup(EventGroup):
     """`SELECT … FROM s WHERE p1 AND p2 AND …`, with weights.
 
-    All expressions over a stream are one group, whatever they select: the best k are the best of all.
+    All expressions over a stream are one group, whatever they select: the best k are over all of them.
     """
 
-    room = "matching"
+    engine = "matching"
 
-    def __init__(self, plan: Match, source: Stream, ids: Names) -> None:
+    def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        self._index = AdaptiveMatching(score=source.score)
-        #: the different SELECT lists, and int32 by local slot: which one it is
+        found = make_index(question_of(plan, STREAM, score=source.score), index)
+        self._index = Matching(cast(MatchIndex, found), source.score)
+        #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
 
@@ -166,7 +182,7 @@ class MatchGroup(EventGroup):
         select, predicates = values
         if select not in self._selects:
             self._selects.append(select)
-        self._select = grown(self._select, self._slots.top)
+        self._select = ensure_capacity(self._select, self._slots.top)
         self._select[slots] = self._selects.index(select)
         self._index.register(slots, predicates)
 

@@ -4,48 +4,30 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.arrow import one_array, with_nulls
-from tocsin.engine.compiling import compile_score
-from tocsin.engine.deltas import SourceDelta
+from tocsin.arrays.changes import LEAVE, ChangeSet
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
+from tocsin.engine.conversion.arrow import one_array, with_nulls
+from tocsin.engine.conversion.intake import NAME
+from tocsin.engine.conversion.limits import Limits, comparison_limits, double_limits, least_limits
+from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
-from tocsin.engine.intake import NAME
-from tocsin.engine.limits import Limits, as_doubles, compared, joined
-from tocsin.engine.tables import Table
-from tocsin.engine.text import json_rows, text_of
-from tocsin.engine.windows import Window
+from tocsin.engine.sources.deltas import SourceDelta
+from tocsin.engine.sources.tables import Table
+from tocsin.engine.sources.windows import Window
 from tocsin.grids import Grid, grid_of
-from tocsin.indexes.contract import (
-    LEAVE,
-    Arrays,
-    BoundIndex,
-    ChangeSet,
-    Floats,
-    Ints,
-    Longs,
-    RowDelta,
-    RowIndex,
-)
-from tocsin.indexes.ranges import ExtremeRange, RangeAggregate, TopKRange, TopKScan
-from tocsin.indexes.shared.limits import ByLimit, LimitClass
-from tocsin.indexes.shared.longlists import LongLists
-from tocsin.indexes.shared.members import Members
-from tocsin.indexes.windows import PreferenceViews
+from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
-from tocsin.language.shapes import region_of
-
-#: Up to this k, lists of one range share tiles with those of the smallest k.
-SHORT = 64
-#: Above this k a list is kept whole.
-LONG = 1024
+from tocsin.language.plan_keys import region_of
+from tocsin.planning import TABLE, WINDOW, make_index, question_of
 
 
 class RowGroup(Group):
-    """A group whose index sees what happens to rows."""
+    """A group whose index applies deltas of rows."""
 
     def __init__(self, plan: Plan, sources: tuple[Table | Window, ...]) -> None:
         super().__init__(plan, tuple(source.schema.name for source in sources))
@@ -57,38 +39,37 @@ class RowGroup(Group):
     def register(self, slots: Ints, values: Arrays) -> None:
         self.index.register(slots, values)
 
-    def finish(self) -> None:
+    def end_batch(self) -> None:
         self._delta = None
 
     @property
     @abstractmethod
     def index(self) -> BoundIndex:
-        """The index that keeps the group's subscriptions."""
+        """The index that maintains the group's subscriptions."""
+
+    def size(self, slot: int) -> int:
+        return len(self.index.result(np.array([slot], np.int32)).row)
 
     @abstractmethod
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        """What the delta changes for the group's subscriptions. `limits` must have been seen to."""
+        """The changes of the group's subscriptions. The caller has checked `limits`."""
 
-    @abstractmethod
-    def limits(self, source: str) -> Limits:
-        """The values of a source that the group's index can keep exactly."""
-
-    def follow(self, source: str, delta: SourceDelta) -> None:
-        """Take the delta without asking what it changes."""
+    def apply_silently(self, source: str, delta: SourceDelta) -> None:
+        """Apply the delta without reporting changes."""
         self.apply(source, delta)
 
 
 class SelectGroup(RowGroup):
     """`SELECT cols FROM one source`: answers are rows, by rank or not."""
 
-    def __init__(self, plan: TopK | Rows, source: Table | Window) -> None:
+    def __init__(self, plan: TopK | Rows, source: Table | Window, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         self._source = source
         self._select = plan.select
         box = [dimension.column for dimension in plan.box]
         region = region_of(plan)
         computed = list(region.columns) if region else []
-        #: the grid of a score that is a column by itself
+        #: the grid of a score that is a single column
         self._grid: Grid | None = None
         if plan.score is not None and isinstance(plan.score.expression, Column):
             name = plan.score.columns[0]
@@ -98,11 +79,12 @@ class SelectGroup(RowGroup):
         else:
             computed += plan.score.columns if plan.score else ()
             self._columns = [*map(_compared, box), *map(_computed, computed)]
-        self._limits = compared(source.store.schema, box)
-        self._shown = [item.column for item in plan.select]
-        self._index = _select_index(plan, windowed=isinstance(source, Window))
+        self._limits = comparison_limits(source.store.schema, box)
+        self._selected_columns = [item.column for item in plan.select]
+        kind = WINDOW if isinstance(source, Window) else TABLE
+        self._index = cast(RowIndex, make_index(question_of(plan, kind), index))
         is_plain = isinstance(plan, Rows) or isinstance(plan.score.expression, Column)
-        self.room = "ranges" if is_plain and isinstance(source, Table) else "windows"
+        self.engine = "ranges" if is_plain and kind == TABLE else "windows"
 
     @property
     def index(self) -> RowIndex:
@@ -110,7 +92,7 @@ class SelectGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
-        touched = delta.touched(self._shown)
+        touched = delta.touched(self._selected_columns)
         return self._index.apply(delta.for_index(*columns_of(delta, self._columns), touched))
 
     def limits(self, source: str) -> Limits:
@@ -119,12 +101,9 @@ class SelectGroup(RowGroup):
     def scores(self, changes: ChangeSet) -> Floats:
         return changes.score if self._grid is None else self._grid.doubles(changes.score)
 
-    def follow(self, source: str, delta: SourceDelta) -> None:
-        if isinstance(self._index, ByLimit):
-            untouched = np.zeros(len(delta), np.bool_)
-            self._index.follow(delta.for_index(*columns_of(delta, self._columns), untouched))
-        else:
-            self.apply(source, delta)
+    def apply_silently(self, source: str, delta: SourceDelta) -> None:
+        untouched = np.zeros(len(delta), np.bool_)
+        self._index.follow(delta.for_index(*columns_of(delta, self._columns), untouched))
 
     def result(self, slot: int) -> pa.Table:
         rows = self._index.result(np.array([slot], np.int32)).row
@@ -142,30 +121,32 @@ class SelectGroup(RowGroup):
 class AggregateGroup(RowGroup):
     """`SELECT MIN(y) FROM t WHERE box`, and MAX, COUNT, SUM, AVG: one value."""
 
-    room = "ranges"
+    engine = "ranges"
 
-    def __init__(self, plan: Aggregate, source: Table) -> None:
+    def __init__(self, plan: Aggregate, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         self._source = source
         self._function = plan.function
         self._column = plan.column
         self._name = plan.name
         self._where = where_columns(plan)
-        self._index = _aggregate_index(plan)
+        self._index = cast(RowIndex, make_index(question_of(plan, TABLE), index))
         self._is_extreme = plan.function in ("min", "max")
         schema = source.store.schema
         self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None
         box = [dimension.column for dimension in plan.box]
-        self._limits = compared(schema, [*box, plan.column] if self._is_extreme and plan.column else box)
+        self._limits = comparison_limits(
+            schema, [*box, plan.column] if self._is_extreme and plan.column else box
+        )
         if plan.function in ("sum", "avg") and plan.column:
-            self._limits = joined([self._limits, as_doubles(schema, [plan.column])])
+            self._limits = least_limits([self._limits, double_limits(schema, [plan.column])])
 
     @property
     def index(self) -> RowIndex:
         return self._index
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
-        return self._index.apply(self._seen(delta))
+        return self._index.apply(self._index_delta(delta))
 
     def limits(self, source: str) -> Limits:
         return self._limits
@@ -173,17 +154,14 @@ class AggregateGroup(RowGroup):
     def scores(self, changes: ChangeSet) -> Floats:
         return changes.score if self._grid is None else self._grid.doubles(changes.score)
 
-    def follow(self, source: str, delta: SourceDelta) -> None:
-        if isinstance(self._index, ExtremeRange):
-            self._index.follow(self._seen(delta))
-        else:
-            self.apply(source, delta)
+    def apply_silently(self, source: str, delta: SourceDelta) -> None:
+        self._index.follow(self._index_delta(delta))
 
-    def _seen(self, delta: SourceDelta) -> RowDelta:
-        """The delta as the index sees it."""
+    def _index_delta(self, delta: SourceDelta) -> RowDelta:
+        """The delta as the index takes it."""
         before, after = columns_of(delta, self._where)
         if self._column is None or not self._is_numeric():
-            # COUNT looks only at whether the value is there.
+            # COUNT depends only on whether the value is NULL.
             present_before, present_after = self._presence(delta)
             before.append(present_before)
             after.append(present_after)
@@ -211,7 +189,7 @@ class AggregateGroup(RowGroup):
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:
         if self._function not in ("min", "max"):
             return pa.chunked_array([pa.nulls(len(changes.row), pa.string())])
-        # Where no row is the answer, the key is hidden; the largest slot among them is one of a row.
+        # The key is null where no row is the answer; any valid slot stands in.
         named = changes.row >= 0
         if not named.any():
             return pa.chunked_array([pa.nulls(len(named), pa.string())])
@@ -235,30 +213,30 @@ class AggregateGroup(RowGroup):
         )
 
 
-class Reading(NamedTuple):
-    """A column as an index reads it: to be compared, or to be computed with."""
+class ColumnRead(NamedTuple):
+    """A column that an index reads, to compare it or to compute with it."""
 
     column: str
     is_compared: bool
 
 
-def where_columns(plan: Aggregate | Distinct) -> list[Reading]:
-    """The columns of the ranges, then those of the disk or half-plane if there is one."""
+def where_columns(plan: Aggregate | Distinct) -> list[ColumnRead]:
+    """The columns of the ranges, then those of the disk or half-plane, if any."""
     region = region_of(plan)
     box = [_compared(dimension.column) for dimension in plan.box]
     return box + [_computed(column) for column in (region.columns if region else ())]
 
 
-def _compared(column: str) -> Reading:
-    return Reading(column, True)
+def _compared(column: str) -> ColumnRead:
+    return ColumnRead(column, True)
 
 
-def _computed(column: str) -> Reading:
-    return Reading(column, False)
+def _computed(column: str) -> ColumnRead:
+    return ColumnRead(column, False)
 
 
 def selected(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Table:
-    """The SELECT list of the rows at `positions`, under the names it gives them."""
+    """The SELECT list of the rows at `positions`, under its output names."""
     name = source.schema.key if isinstance(source, Window) else None
     wanted = [item.column for item in select] + ([] if name is None else [name])
     rows = source.store.take(positions, list(dict.fromkeys(wanted)))
@@ -267,7 +245,7 @@ def selected(source: Table | Window, positions: Longs, select: tuple[Selected, .
 
 
 def rows_at(source: Table | Window, delta: SourceDelta | None, rows: Ints, steps: Ints) -> Longs:
-    """Where each row was in the store just after its step."""
+    """The position of each row in the store just after its step."""
     now = source.positions(rows).copy()
     if delta is None or delta.store is not source.store:
         return now
@@ -275,55 +253,16 @@ def rows_at(source: Table | Window, delta: SourceDelta | None, rows: Ints, steps
 
 
 def distinct_json(source: Table | Window, positions: Longs, select: tuple[Selected, ...]) -> pa.Array:
-    """JSON of the rows at `positions`, each written once however often it is told; null at -1."""
+    """JSON of the rows at `positions`, each formatted once; null at -1."""
     distinct, place = np.unique(positions, return_inverse=True)
     first = int(np.searchsorted(distinct, 0))
     texts = json_rows(selected(source, distinct[first:], select))
     return texts.take(pa.array(place - first, mask=positions < 0))
 
 
-def columns_of(delta: SourceDelta, readings: list[Reading]) -> tuple[list[Floats], list[Floats]]:
+def columns_of(delta: SourceDelta, readings: list[ColumnRead]) -> tuple[list[Floats], list[Floats]]:
     """The columns before and after, as an index reads them."""
     pairs = [
         delta.coordinates(column) if is_compared else delta.floats(column) for column, is_compared in readings
     ]
     return [before for before, _ in pairs], [after for _, after in pairs]
-
-
-def _select_index(plan: TopK | Rows, *, windowed: bool) -> RowIndex:
-    dimensions = len(plan.box)
-    if isinstance(plan, Rows):
-        return Members(dimensions, compile_score(plan.score) if plan.score else None)
-    if windowed or not isinstance(plan.score.expression, Column):
-        views = PreferenceViews(
-            dimensions, compile_score(plan.score), descending=plan.descending, newest_first=windowed
-        )
-        return ByLimit(views, [_long_lists(plan, windowed=windowed)])
-    if plan.region is None and dimensions == 1:
-        # Tiles are as large as the largest k needs them.
-        larger = LimitClass(SHORT, lambda: TopKRange(descending=plan.descending))
-        return ByLimit(TopKRange(descending=plan.descending), [larger, _long_lists(plan, windowed=False)])
-    region = None if plan.region is None else plan.region.kind
-    scan = TopKScan(dimensions, region=region, descending=plan.descending)
-    return ByLimit(scan, [_long_lists(plan, windowed=False)])
-
-
-def _long_lists(plan: TopK, *, windowed: bool) -> LimitClass:
-    """The class of the largest k."""
-    return LimitClass(
-        LONG,
-        lambda: LongLists(
-            len(plan.box),
-            compile_score(plan.score),
-            region=None if plan.region is None else plan.region.kind,
-            descending=plan.descending,
-            newest_first=windowed,
-        ),
-    )
-
-
-def _aggregate_index(plan: Aggregate) -> RowIndex:
-    region = None if plan.region is None else plan.region.kind
-    if len(plan.box) == 1 and plan.function in ("min", "max") and region is None:
-        return ExtremeRange(descending=plan.function == "max")
-    return RangeAggregate(len(plan.box), function=plan.function, region=region)

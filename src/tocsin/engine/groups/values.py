@@ -1,39 +1,43 @@
-"""Groups that compare values rather than order them: DISTINCT and the select-join."""
+"""Groups that test values for equality: DISTINCT and the select-join."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine.arrow import one_array
-from tocsin.engine.deltas import SourceDelta
-from tocsin.engine.groups.rows import Reading, RowGroup, columns_of, rows_at, selected, where_columns
-from tocsin.engine.interning import Interner, Values
-from tocsin.engine.limits import Limits, compared
-from tocsin.engine.saving import below, prefixed
-from tocsin.engine.tables import Table
-from tocsin.engine.text import json_pairs, json_rows, number_names, value_of
-from tocsin.indexes.contract import LEAVE, Arrays, BoundIndex, ChangeSet
+from tocsin.arrays.changes import LEAVE, ChangeSet
+from tocsin.arrays.types import Arrays, Longs
+from tocsin.engine.conversion.arrow import one_array
+from tocsin.engine.conversion.limits import Limits, comparison_limits
+from tocsin.engine.conversion.text import json_pairs, json_rows, number_keys, value_of
+from tocsin.engine.groups.interning import ValueInterner, Values
+from tocsin.engine.groups.rows import ColumnRead, RowGroup, columns_of, rows_at, selected, where_columns
+from tocsin.engine.saving import with_prefix, with_prefix_stripped
+from tocsin.engine.sources.deltas import SourceDelta
+from tocsin.engine.sources.tables import Table
+from tocsin.indexes.contract import BoundIndex, RowDelta
 from tocsin.indexes.ranges import RangeDistinct, RangeJoin
 from tocsin.language import Distinct, Join, Selected
+from tocsin.planning import TABLE, make_index, question_of
 
 
 class DistinctGroup(RowGroup):
     """`SELECT DISTINCT y FROM t WHERE box`: answers are values; a change's row is the value's code."""
 
-    room = "ranges"
+    engine = "ranges"
 
-    def __init__(self, plan: Distinct, source: Table) -> None:
+    def __init__(self, plan: Distinct, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         assert source.schema.columns is not None
         self._selected = plan.selected
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
-        self._limits = compared(source.store.schema, [dimension.column for dimension in plan.box])
-        self._values = Interner()
-        region = None if plan.region is None else plan.region.kind
-        self._index = RangeDistinct(len(plan.box), region=region)
+        self._limits = comparison_limits(source.store.schema, [dimension.column for dimension in plan.box])
+        self._values = ValueInterner()
+        self._index = cast(RangeDistinct, make_index(question_of(plan, TABLE), index))
 
     @property
     def index(self) -> BoundIndex:
@@ -55,9 +59,9 @@ class DistinctGroup(RowGroup):
     def limits(self, source: str) -> Limits:
         return self._limits
 
-    def finish(self) -> None:
-        super().finish()
-        self._values.forget()
+    def end_batch(self) -> None:
+        super().end_batch()
+        self._values.free_unused()
 
     def result(self, slot: int) -> pa.Table:
         codes = self._index.result(np.array([slot], np.int32)).row
@@ -73,19 +77,19 @@ class DistinctGroup(RowGroup):
         return pc.if_else(pa.array(changes.op == LEAVE), pa.scalar(None, pa.string()), texts)
 
     def arrays(self) -> Arrays:
-        return {**super().arrays(), **dict(prefixed("values", self._values.arrays()))}
+        return {**super().arrays(), **dict(with_prefix("values", self._values.arrays()))}
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
-        self._values.restore(below(arrays, "values"))
+        self._values.restore(with_prefix_stripped(arrays, "values"))
 
 
 class JoinGroup(RowGroup):
     """`SELECT … FROM r JOIN s ON r.a = s.a WHERE …`: answers are pairs of rows."""
 
-    room = "ranges"
+    engine = "ranges"
 
-    def __init__(self, plan: Join, left: Table, right: Table) -> None:
+    def __init__(self, plan: Join, left: Table, right: Table, index: str | None = None) -> None:
         super().__init__(plan, (left, right))
         assert left.schema.columns is not None
         assert right.schema.columns is not None
@@ -93,16 +97,18 @@ class JoinGroup(RowGroup):
         self._on = (plan.left_on, plan.right_on)
         self._select = plan.select
         boxes = (plan.left_box, plan.right_box)
-        self._boxes = tuple([Reading(dimension.column, True) for dimension in box] for box in boxes)
+        self._boxes = tuple([ColumnRead(dimension.column, True) for dimension in box] for box in boxes)
         self._limits = [
-            compared(side.store.schema, [column for column, _ in box])
+            comparison_limits(side.store.schema, [column for column, _ in box])
             for side, box in zip((left, right), self._boxes, strict=True)
         ]
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
-        #: numbers of two types are compared by what they are, whatever it is written as
+        #: numbers of two types are compared by value, not by representation
         self._is_mixed = len(types) > 1
-        self._values = Interner()
-        self._index = RangeJoin(len(plan.left_box), len(plan.right_box))
+        self._values = ValueInterner()
+        self._index = cast(RangeJoin, make_index(question_of(plan, TABLE), index))
+        #: the current delta in the form that the index takes, once it is known
+        self._seen: RowDelta | None = None
 
     @property
     def index(self) -> BoundIndex:
@@ -110,20 +116,38 @@ class JoinGroup(RowGroup):
 
     def apply(self, source: str, delta: SourceDelta) -> ChangeSet:
         self._delta = delta
-        side = self.sources.index(source)
-        before, after = columns_of(delta, self._boxes[side])
-        on_before, on_after = self._joined_by(delta, self._on[side])
-        after.append(self._values.acquire(on_after))
-        before.append(self._values.release(on_before))
-        touched = delta.touched([item.column for item in self._select if item.source == source])
-        return self._index.apply(delta.for_index(before, after, touched), side)
+        return self._index.apply(self._see(source, delta), self.sources.index(source))
+
+    def most(self, source: str, delta: SourceDelta) -> int:
+        """No more pairs than this change by a delta, over all subscriptions. `apply` has to follow."""
+        return self._index.most(self._see(source, delta), self.sources.index(source))
+
+    def count(self, source: str, delta: SourceDelta) -> Longs:
+        """By how many pairs a delta changes each answer, by local slot. `apply` has to follow."""
+        return self._index.count(self._see(source, delta), self.sources.index(source))
+
+    def _see(self, source: str, delta: SourceDelta) -> RowDelta:
+        """The delta as the index sees it. Its values are counted in, and out: once."""
+        if self._seen is None:
+            side = self.sources.index(source)
+            before, after = columns_of(delta, self._boxes[side])
+            on_before, on_after = self._joined_by(delta, self._on[side])
+            after.append(self._values.acquire(on_after))
+            before.append(self._values.release(on_before))
+            touched = delta.touched([item.column for item in self._select if item.source == source])
+            self._seen = delta.for_index(before, after, touched)
+        return self._seen
 
     def limits(self, source: str) -> Limits:
         return self._limits[self.sources.index(source)]
 
-    def finish(self) -> None:
-        super().finish()
-        self._values.forget()
+    def end_batch(self) -> None:
+        super().end_batch()
+        self._seen = None
+        self._values.free_unused()
+
+    def size(self, slot: int) -> int:
+        return int(self._index.sizes(np.array([slot], np.int32))[0])
 
     def result(self, slot: int) -> pa.Table:
         answer = self._index.result(np.array([slot], np.int32))
@@ -159,12 +183,12 @@ class JoinGroup(RowGroup):
     def _joined_by(self, delta: SourceDelta, name: str) -> tuple[Values, Values]:
         if not self._is_mixed:
             return delta.values(name)
-        before, after = (number_names(one_array(column)) for column in delta.column(name))
+        before, after = (number_keys(one_array(column)) for column in delta.column(name))
         return before, after
 
     def arrays(self) -> Arrays:
-        return {**super().arrays(), **dict(prefixed("values", self._values.arrays()))}
+        return {**super().arrays(), **dict(with_prefix("values", self._values.arrays()))}
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
-        self._values.restore(below(arrays, "values"))
+        self._values.restore(with_prefix_stripped(arrays, "values"))

@@ -1,6 +1,6 @@
-"""Who may what: tenants and their keys, in a database."""
+"""Authorization: tenants and their keys, in a database."""
 
-from tocsin.gateway.registry.identity import SCOPES, Identity, Quotas, Tenant
-from tocsin.gateway.registry.registry import OPERATOR, KeyInfo, Registry
+from tocsin.gateway.registry.identity import EVERY, OPERATOR, SCOPES, Grants, Identity, Quotas, Tenant
+from tocsin.gateway.registry.registry import KeyInfo, Registry
 
-__all__ = ["OPERATOR", "SCOPES", "Identity", "KeyInfo", "Quotas", "Registry", "Tenant"]
+__all__ = ["EVERY", "OPERATOR", "SCOPES", "Grants", "Identity", "KeyInfo", "Quotas", "Registry", "Tenant"]

@@ -1,16 +1,26 @@
-"""Tenants and what their keys may do, as plain values."""
+"""Tenants, identities and scopes, as plain values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: What a key may be for.
+#: The tenant that runs the server: its admins declare sources and create tenants.
+OPERATOR = "main"
+
+#: In a grant: all sources.
+EVERY = "*"
+
+#: What a tenant may see: by source, or EVERY, a condition on its rows; an empty one allows all rows.
+Grants = Mapping[str, str]
+
+#: The scopes of keys.
 SCOPES = ("publish", "subscribe", "admin")
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """What a tenant may use at the same time, or a second."""
+    """A tenant's limits on concurrent use and on rows a second."""
 
     subscriptions: int = 100_000
     connections: int = 20_000
@@ -28,7 +38,7 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who makes a request: the tenant of the key, the key's public part, and what it is for."""
+    """The sender of a request: the key's tenant, its public part, and its scopes."""
 
     tenant: Tenant
     key: str

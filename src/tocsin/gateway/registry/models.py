@@ -26,7 +26,7 @@ class TenantRow(Base):
 
 
 class KeyRow(Base):
-    """A key. What is secret of it is here as a digest only."""
+    """A key. Only a digest of its secret is stored."""
 
     __tablename__ = "keys"
 

@@ -1,7 +1,7 @@
-"""The registry: tenants and keys in SQLite or PostgreSQL, migrated when it is opened.
+"""The registry: tenants and keys in SQLite or PostgreSQL, migrated when opened.
 
-A key is `tocsin_<public part>_<secret>`. It is shown once; the database has a digest of the secret. Safe
-for threads.
+A key is `tocsin_<public part>_<secret>`. It is shown once; the database stores a digest of the secret.
+Thread-safe.
 """
 
 from __future__ import annotations
@@ -32,14 +32,10 @@ from sqlalchemy.orm import Session
 
 from tocsin.errors import DeclarationError, StateError
 from tocsin.gateway.failures import BadRequest, Conflict, NotFound, Unavailable
-from tocsin.gateway.registry.identity import SCOPES, Identity, Quotas, Tenant
+from tocsin.gateway.registry.identity import EVERY, OPERATOR, SCOPES, Identity, Quotas, Tenant
 from tocsin.gateway.registry.models import KeyRow, TenantRow
-from tocsin.gateway.statements import EVERY
 
-#: The tenant of those who run the server: its admins declare sources and make tenants.
-OPERATOR = "main"
-
-#: Seconds that a key is taken without asking the database: another process's revocation waits so long.
+#: Seconds that a key is cached: a revocation by another process takes effect after that.
 REMEMBERED = 5.0
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -59,7 +55,7 @@ class KeyInfo:
 
 
 class Registry:
-    """Tenants and keys. Opening it brings the database up to date, and makes the operator's tenant."""
+    """Tenants and keys. Opening it migrates the database and creates the operator's tenant."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -72,14 +68,14 @@ class Registry:
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except (ArgumentError, NoSuchModuleError) as failure:
-            raise StateError(f"this is no database that the registry can be in: {failure}") from None
+            raise StateError(f"the registry cannot use this database: {failure}") from None
         except SQLAlchemyError as failure:
             raise StateError(
                 f"the registry's database does not answer: {type(failure).__name__}"
             ) from failure
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, Identity | None]] = {}
-        #: grows with every change, so that what was read before one is not remembered after it
+        #: incremented by every change, so that what was read before it is not cached after it
         self._age = 0
         if OPERATOR not in {tenant.name for tenant in self.tenants()}:
             self.create_tenant(Tenant(OPERATOR, {EVERY: ""}))
@@ -101,7 +97,7 @@ class Registry:
             return _tenant(row)
 
     def create_tenant(self, tenant: Tenant) -> None:
-        """Take in a tenant. Raises Conflict."""
+        """Create a tenant. Raises Conflict."""
         if not _NAME.fullmatch(tenant.name):
             raise DeclarationError("a tenant's name is up to 40 of a-z, 0-9 and -, from a letter on")
         row = TenantRow(
@@ -114,7 +110,7 @@ class Registry:
             raise Conflict(f"there is a tenant {tenant.name!r} already") from None
 
     def change_tenant(self, tenant: Tenant) -> None:
-        """Give a tenant other grants and quotas. Raises NotFound."""
+        """Replace a tenant's grants and quotas. Raises NotFound."""
         with self._session() as session, session.begin():
             row = session.get(TenantRow, tenant.name)
             if row is None:
@@ -123,7 +119,7 @@ class Registry:
         self._forget()
 
     def create_key(self, tenant: str, scopes: Iterable[str], label: str = "") -> tuple[KeyInfo, str]:
-        """A new key, and its text: nobody can see that again. Raises NotFound, BadRequest."""
+        """Create a key; returns its text, which cannot be shown again. Raises NotFound, BadRequest."""
         wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not wanted or set(scopes) - set(SCOPES):
             raise BadRequest(f"a key is for one or more of {', '.join(SCOPES)}")
@@ -144,7 +140,7 @@ class Registry:
         return info, f"tocsin_{public}_{secret}"
 
     def keys(self, tenant: str) -> list[KeyInfo]:
-        """The keys of a tenant, the oldest first."""
+        """The keys of a tenant, oldest first."""
         query = select(KeyRow).where(KeyRow.tenant == tenant).order_by(KeyRow.created, KeyRow.id)
         with self._session() as session:
             return [_info(row) for row in session.scalars(query)]
@@ -154,7 +150,7 @@ class Registry:
             return session.scalars(select(KeyRow.id).limit(1)).first() is not None
 
     def revoke(self, tenant: str, key: str) -> None:
-        """End a key of a tenant, or for the operator of any, at once in this process. Raises NotFound."""
+        """Revoke a key of the tenant (the operator: of any), at once in this process. Raises NotFound."""
         with self._session() as session, session.begin():
             row = session.get(KeyRow, key)
             if row is None or tenant not in (row.tenant, OPERATOR):
@@ -163,19 +159,19 @@ class Registry:
         self._forget()
 
     def standing(self, keys: Iterable[str]) -> set[str]:
-        """Those of some keys that have not been revoked."""
+        """The keys among these that have not been revoked."""
         query = select(KeyRow.id).where(KeyRow.id.in_(list(keys)), KeyRow.revoked.is_(None))
         with self._session() as session:
             return set(session.scalars(query))
 
     def remembered(self, text: str) -> Identity | None:
-        """Whose key this is, if that was asked lately; it does not touch the database."""
+        """The identity of a key if cached; does not query the database."""
         with self._lock:
             until, identity = self._known.get(_digest(text), (0.0, None))
         return identity if time.monotonic() < until else None
 
     def identify(self, text: str) -> Identity | None:
-        """Whose key this is, or None. Constant time where it counts."""
+        """The identity of a key, or None. Compares secrets in constant time."""
         age = self._age
         found = self._identify(text)
         if found is not None:
@@ -229,5 +225,5 @@ def _info(row: KeyRow) -> KeyInfo:
 
 
 def _with_driver(url: str) -> str:
-    """PostgreSQL is reached by psycopg, whatever the address says."""
+    """The URL with psycopg as PostgreSQL's driver, whatever it says."""
     return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)

@@ -1,9 +1,8 @@
-"""Boolean expressions over events: which conjunctions does an event satisfy, and which best?"""
+"""Boolean expressions over events: which conjunctions does an event satisfy, and which score best?"""
 
-from tocsin.indexes.matching.access import AccessIndex
-from tocsin.indexes.matching.adaptive import AdaptiveMatching
+from tocsin.indexes.matching.access.index import AccessIndex
 from tocsin.indexes.matching.common_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns
 from tocsin.indexes.matching.events import (
     Events,
     SeveralValues,
@@ -12,7 +11,7 @@ from tocsin.indexes.matching.events import (
     row_of,
 )
 from tocsin.indexes.matching.examine import examine, verdict
-from tocsin.indexes.matching.predicates import PredicateColumns
+from tocsin.indexes.matching.index import MatchIndex, Matching
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
@@ -20,12 +19,13 @@ from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 __all__ = [
     "SCORES",
     "AccessIndex",
-    "AdaptiveMatching",
     "Conjunctions",
     "EventSets",
     "Events",
     "IdOrder",
+    "MatchIndex",
     "MatchScan",
+    "Matching",
     "PredicateColumns",
     "SeveralValues",
     "conjunctions_from_triplets",

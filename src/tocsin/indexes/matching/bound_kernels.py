@@ -1,4 +1,4 @@
-"""The different bounds of each key, and where a value lies among them."""
+"""The distinct bounds of each key, and the rank of a value among them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Longs
+from tocsin.arrays.intrinsics import LANES, bits_at_most, bits_below
+from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.matching.common_kernels import count_bits
-from tocsin.indexes.shared.jit import inlined, lean_kernel
-from tocsin.indexes.shared.lanes import LANES, bits_at_most, bits_below
-from tocsin.indexes.shared.names_kernels import Whole
 
 
-class Bounds(NamedTuple):
-    """The different bounds of each key's predicates, in order: a bound's place is its code.
+class PredicateBounds(NamedTuple):
+    """The distinct bounds of each key's predicates, ascending: a bound's rank is its code.
 
-    They are searched sixteen at a time: those that are the last of sixteen have a column of their own, so
-    that most values are found by two comparisons.
+    They are searched sixteen at a time: the last of each sixteen is in a column of its own, so that most
+    values are found by two vector comparisons.
     """
 
     #: int64 (keys + 1,): where each key begins in `value`: at multiples of LANES
@@ -29,8 +29,8 @@ class Bounds(NamedTuple):
 
 
 @lean_kernel
-def space_bounds(values: Floats, counts: Longs, bounds: Bounds) -> None:
-    """Write the bounds of keys, so many of each one after the other, to where they begin; all else is NaN."""
+def space_bounds(values: Floats, counts: Longs, bounds: PredicateBounds) -> None:
+    """Spread the bounds of keys, `counts` of each in a row, to their aligned places; all else is NaN."""
     place = np.int64(0)
     for key in range(counts.shape[0]):
         for number in range(counts[key]):
@@ -41,7 +41,7 @@ def space_bounds(values: Floats, counts: Longs, bounds: Bounds) -> None:
 
 
 @inlined
-def count_below(bounds: Bounds, key: Whole, value: float) -> np.int64:
+def count_below(bounds: PredicateBounds, key: Whole, value: float) -> np.int64:
     """How many bounds of a key are below a value. Cost: the logarithm of a sixteenth of them."""
     mark, lanes, one = bounds.mark, np.uint64(LANES), np.uint64(1)
     begin, end = np.uint64(bounds.first[key]) // lanes, np.uint64(bounds.first[key + 1]) // lanes
@@ -51,15 +51,15 @@ def count_below(bounds: Bounds, key: Whole, value: float) -> np.int64:
         group = group + half if mark[group + half - one] < value else group
         length -= half
     if begin < end:
-        # The last of them has all that are left, even if it ends below the value.
+        # The last group takes all that are left, even if it ends below the value.
         group += count_bits(bits_below(mark, group, value) & ((one << (length - one)) - one))
         more = count_bits(bits_below(bounds.value, lanes * group, value))
     return np.int64(lanes * (group - begin) + more)
 
 
 @lean_kernel
-def count_at_most(bounds: Bounds, key: Whole, value: float) -> np.int64:
-    """How many bounds of a key are not above a value. Cost: as above."""
+def count_at_most(bounds: PredicateBounds, key: Whole, value: float) -> np.int64:
+    """How many bounds of a key are not above a value. Cost: as `count_below`."""
     mark, lanes, one = bounds.mark, np.uint64(LANES), np.uint64(1)
     begin, end = np.uint64(bounds.first[key]) // lanes, np.uint64(bounds.first[key + 1]) // lanes
     if begin == end:
@@ -75,7 +75,7 @@ def count_at_most(bounds: Bounds, key: Whole, value: float) -> np.int64:
 
 
 @inlined
-def is_bound(bounds: Bounds, key: Whole, place: Whole, value: float) -> bool:
-    """Whether a value is the bound of a key at a place, which may be beyond either end."""
+def is_bound(bounds: PredicateBounds, key: Whole, place: Whole, value: float) -> bool:
+    """Whether a value equals the bound of a key at a place, which may be past either end."""
     place += bounds.first[key]
     return bool(bounds.first[key] <= place < bounds.first[key + 1] and bounds.value[place] == value)

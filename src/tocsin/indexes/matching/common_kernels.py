@@ -1,4 +1,4 @@
-"""What the kernels of all indexes of this room share: records, values, tests, and the best few matches."""
+"""Shared by the kernels of all matching indexes: records, values, tests, and heaps of the best matches."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
-from tocsin.indexes.shared.jit import lean_kernel
-from tocsin.indexes.shared.names_kernels import Whole, compare_bytes, compare_names
+from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.strings_kernels import Whole, compare_bytes, compare_interned
+from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
 
 Records: TypeAlias = NDArray[np.void]
 
-#: Bytes of a text that fit a double exactly.
+#: Bytes of a text that a double represents exactly.
 PREFIX_BYTES = 6
 
-#: Kinds of values, which do not compare with each other; and how many there are.
+#: Kinds of values, which do not compare with each other; and their number.
 NUMBER = 1
 TEXT = 2
 BOOLEAN = 3
 KINDS = 3
 
-#: Tests. The bounds decide a RANGE alone, and it has no test.
+#: Tests. Bounds alone decide a RANGE, which has no test.
 RANGE = 0
 ONE_OF = 1
 NONE_OF = 2
@@ -34,7 +34,7 @@ TEXT_AT_LEAST = 7
 TEXT_ABOVE = 8
 TEXT_BETWEEN = 9
 
-#: How the weights of predicates make a score.
+#: How the weights of predicates combine into a score.
 SUM = 0
 MAX = 1
 MIN = 2
@@ -42,7 +42,7 @@ PRODUCT = 3
 #: Their names, as users give them.
 SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
 
-#: Among so few bounds all are compared, several at a time: a search would guess wrong at each step.
+#: Up to this many bounds are all compared, several at a time: a search would mispredict each branch.
 WINDOW = 64
 
 #: Every second bit, every second pair, every second four; and a one in every byte.
@@ -53,16 +53,16 @@ ONES = 0x0101010101010101
 
 #: Places in `Matches.progress`.
 EVENT = 0
-BLOCK_IN_HAND = 1
+CURRENT_BLOCK = 1
 N_ROWS = 2
 N_RUNS = 3
 
-# Records, not a column a field: what passes the filters is read as a whole and from anywhere, so that a
-# row in one place costs one miss of the cache where five columns cost five.
+# Records, not a column a field: candidates are read whole and at random, and a row in one place costs one
+# cache miss where five columns cost five.
 
-#: A slot: first of its predicates, and how many; -1 where the slot is free.
+#: A slot: first of its predicates, and their number; -1 if the slot is free.
 SLOT = np.dtype([("start", np.int32), ("count", np.int32)], align=True)
-#: A predicate: its bounds and weight; attribute and kind; which test, -1 for a RANGE.
+#: A predicate: its bounds and weight; key, an attribute and a kind; its test, -1 for a RANGE.
 PREDICATE = np.dtype(
     [
         ("low", np.float64),
@@ -73,16 +73,16 @@ PREDICATE = np.dtype(
     ],
     align=True,
 )
-#: A test: ONE_OF … TEXT_BETWEEN; first of its operands, and how many.
+#: A test: ONE_OF … TEXT_BETWEEN; first of its operands, and their number.
 TEST = np.dtype([("kind", np.int32), ("start", np.int32), ("count", np.int32)], align=True)
 #: An operand: a number, or a text's first bytes, and where in the heap the text lies.
 OPERAND = np.dtype([("value", np.float64), ("start", np.int64), ("length", np.int64)], align=True)
 
 
 class EventColumns(NamedTuple):
-    """A batch of events, as in `Events`, and the attributes of the batch as subscriptions know them."""
+    """A batch of events, as in `Events`, and the index's numbers of their attributes."""
 
-    #: int32 (names,): attribute of each name; -1 where no predicate is on it.
+    #: int32 (names,): attribute number of each name; -1 if no predicate is on it.
     known: Ints
     offsets: Longs
     attribute: Ints
@@ -106,34 +106,34 @@ class Value(NamedTuple):
 
 
 class IdOrder(NamedTuple):
-    """Names of subscriptions, to break ties: those of `Names`, and which is whose."""
+    """Ids of subscriptions, to break ties: the interner's columns, and the owner of each slot."""
 
     heap: Bytes
     starts: Longs
     lengths: Ints
-    #: int32 (slots,): subscription slot to slot of its name.
+    #: int32 (slots,): subscription slot to slot of its id.
     owner: Ints
 
 
 class Matches(NamedTuple):
-    """Where a kernel reports, and how far it came."""
+    """Output of a kernel, and its progress."""
 
     step: Ints
     subscription: Ints
     score: Floats
-    #: int32: written where the best are asked for
+    #: int32: written if the best are asked for
     rank: Ints
-    #: int64 (4,): first event not yet done, first block not yet done of it, rows and runs written.
+    #: int64 (4,): first unfinished event, its first unfinished block, rows and runs written.
     progress: Longs
 
 
-class Best(NamedTuple):
-    """The best matches of each of a few events so far."""
+class MatchHeaps(NamedTuple):
+    """The best matches so far of each of a few events, in heaps."""
 
     #: float64 and int32 (events, top): a heap, the worst at its root.
     score: Floats
     slot: Ints
-    #: int64 (events,): how many are in the heap.
+    #: int64 (events,): size of the heap.
     size: Longs
 
 
@@ -196,9 +196,9 @@ def passes_test(test: np.void, value: Value, operands: Records, heap: Bytes) -> 
 
 @lean_kernel
 def add_term(score: float, term: float, number: Whole, kind: Whole) -> float:
-    """The score of one predicate more: its weight times the event's is the term, and `number` were before.
+    """The score with one more predicate: `term` is its weight times the event's, `number` its position.
 
-    Without any, a product is 1 and everything else 0.
+    Without predicates, a product is 1 and all others 0.
     """
     if kind == SUM:
         return score + term
@@ -215,7 +215,7 @@ def ranks_before(score: float, slot: Whole, other_score: float, other: Whole, id
     if score != other_score:
         return score > other_score
     name, other_name = np.int64(ids.owner[slot]), np.int64(ids.owner[other])
-    return compare_names(ids.heap, ids.starts, ids.lengths, name, other_name) < 0
+    return compare_interned(ids.heap, ids.starts, ids.lengths, name, other_name) < 0
 
 
 @lean_kernel
@@ -237,8 +237,8 @@ def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
 
 
 @lean_kernel
-def offer_match(best: Best, event: Whole, slot: Whole, score: float, ids: IdOrder) -> None:
-    """Keep a match if it is among the best of its event so far."""
+def offer_match(best: MatchHeaps, event: Whole, slot: Whole, score: float, ids: IdOrder) -> None:
+    """Insert a match if it is among the best of its event so far."""
     scores, slots = best.score[event], best.slot[event]
     size = best.size[event]
     if size == scores.shape[0]:
@@ -259,8 +259,8 @@ def offer_match(best: Best, event: Whole, slot: Whole, score: float, ids: IdOrde
 
 
 @lean_kernel
-def report_best(best: Best, event: int, step: Whole, ids: IdOrder, out: Matches) -> None:
-    """Empty an event's heap into the report, the worst first into the last place."""
+def report_best(best: MatchHeaps, event: int, step: Whole, ids: IdOrder, out: Matches) -> None:
+    """Empty an event's heap into the report, the worst into the last place first."""
     scores, slots = best.score[event], best.slot[event]
     size = best.size[event]
     base = out.progress[N_ROWS]

@@ -1,23 +1,170 @@
-"""Conjunctions in flat columns: what is registered, saved and handed from one index to another.
+"""Conjunctions of weighted predicates as flat arrays: registered, saved and passed between indexes as such.
 
-Subscriptions differ in the number of their predicates, so each is a run of them; a predicate that its
-bounds alone do not decide points at a test, and a test at a run of operands.
+Every predicate is first a *filter*: a range of doubles that an event's value must meet. For most predicates
+on numbers the filter is all there is. A text enters it by its first bytes read as a number, which preserves
+order; what the filter cannot decide is left to the predicate's *test*.
+
+Subscriptions differ in their number of predicates, so each is a run of them; a predicate that its bounds
+alone do not decide points at a test, and a test at a run of operands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from tocsin.indexes.contract import Arrays, Bytes, Ints, Longs
-from tocsin.indexes.matching.common_kernels import BOOLEAN, KINDS, OPERAND, PREDICATE, RANGE, TEST, Records
-from tocsin.indexes.matching.predicates import TEST_NAMES, PredicateColumns, encode_predicates
-from tocsin.indexes.shared.names_kernels import copy_texts
+from tocsin.arrays.strings_kernels import copy_texts
+from tocsin.arrays.texts import Strings, texts_of
+from tocsin.arrays.types import Arrays, Bools, Bytes, Floats, Ints, Longs
+from tocsin.indexes.matching.common_kernels import (
+    BOOLEAN,
+    KINDS,
+    NONE_OF,
+    NUMBER,
+    ONE_OF,
+    OPERAND,
+    PREDICATE,
+    RANGE,
+    TEST,
+    TEXT,
+    TEXT_ABOVE,
+    TEXT_AT_LEAST,
+    TEXT_AT_MOST,
+    TEXT_BELOW,
+    TEXT_BETWEEN,
+    TEXT_NONE_OF,
+    TEXT_ONE_OF,
+    Records,
+    read_prefixes,
+)
 
-#: Fields of records that are saved, each as a column; the others are derived.
+Operand: TypeAlias = "Floats | Bools | Strings"
+
+_TEXT_TESTS = {
+    "<": TEXT_BELOW,
+    "<=": TEXT_AT_MOST,
+    "=": TEXT_ONE_OF,
+    "<>": TEXT_NONE_OF,
+    ">=": TEXT_AT_LEAST,
+    ">": TEXT_ABOVE,
+    "BETWEEN": TEXT_BETWEEN,
+    "IN": TEXT_ONE_OF,
+    "NOT IN": TEXT_NONE_OF,
+}
+#: Each test in words.
+TEST_NAMES = {
+    RANGE: "range",
+    ONE_OF: "one of",
+    NONE_OF: "none of",
+    TEXT_BELOW: "below",
+    TEXT_AT_MOST: "at most",
+    TEXT_AT_LEAST: "at least",
+    TEXT_ABOVE: "above",
+    TEXT_BETWEEN: "between",
+    TEXT_ONE_OF: "one of",
+    TEXT_NONE_OF: "none of",
+}
+_NUMBER_TESTS = {"<>": NONE_OF, "IN": ONE_OF, "NOT IN": NONE_OF}
+
+
+class PredicateColumns(NamedTuple):
+    """The same predicate of n subscriptions, each with its own operands.
+
+    All operands are of one kind: float64, bool, or Arrow strings.
+    """
+
+    attribute: str
+    #: `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN`, `IN` or `NOT IN`
+    operator: str
+    operands: tuple[Operand, ...]
+    #: float64 (n,)
+    weight: Floats
+
+
+class EncodedPredicates(NamedTuple):
+    """A `PredicateColumns` encoded: n rows."""
+
+    kind: int
+    test: int
+    #: float64 (n,): the filter; NaN if nothing satisfies the predicate
+    low: Floats
+    high: Floats
+    #: float64 (n, values): operands that the test reads; a text's first bytes
+    values: Floats
+    #: int64 and int32 (n, values): where a text lies in `heap`
+    text_start: Longs
+    text_length: Ints
+    heap: Bytes
+
+
+def encode_predicates(predicates: PredicateColumns) -> EncodedPredicates:
+    """Filter, test and operands. Cost: linear in the operands."""
+    first = predicates.operands[0]
+    if isinstance(first, pa.Array | pa.ChunkedArray):
+        return _encode_texts(predicates)
+    values = np.column_stack([np.asarray(operand, np.float64) for operand in predicates.operands])
+    kind = BOOLEAN if first.dtype == np.bool_ else NUMBER
+    test = _NUMBER_TESTS.get(predicates.operator, RANGE)
+    low, high = _filter(predicates.operator, values)
+    if test == RANGE:
+        values = values[:, :0]
+    nothing = np.zeros(values.shape, np.int64)
+    return EncodedPredicates(
+        kind, test, low, high, values, nothing, nothing.astype(np.int32), np.empty(0, np.uint8)
+    )
+
+
+def prefixes_of(heap: Bytes, starts: Longs, lengths: Ints) -> Floats:
+    """The first six bytes of each text as a number: texts in order have numbers in order."""
+    prefixes = np.empty(len(starts), np.float64)
+    read_prefixes(heap, starts, lengths, prefixes)
+    return prefixes
+
+
+def _encode_texts(predicates: PredicateColumns) -> EncodedPredicates:
+    texts = [
+        texts_of(operand)
+        for operand in predicates.operands
+        if isinstance(operand, pa.Array | pa.ChunkedArray)
+    ]
+    bases = np.cumsum([0, *(len(text.heap) for text in texts)])
+    starts = np.column_stack([text.offsets[:-1] + base for text, base in zip(texts, bases[:-1], strict=True)])
+    lengths = np.column_stack([np.diff(text.offsets) for text in texts]).astype(np.int32)
+    heap = np.concatenate([text.heap for text in texts])
+    values = prefixes_of(heap, starts.ravel(), lengths.ravel()).reshape(starts.shape)
+    # The filter must pass equal prefixes, whatever the operator: the closed one does.
+    closed = {"<": "<=", ">": ">="}.get(predicates.operator, predicates.operator)
+    low, high = _filter(closed, values)
+    return EncodedPredicates(TEXT, _TEXT_TESTS[predicates.operator], low, high, values, starts, lengths, heap)
+
+
+def _filter(operator: str, values: Floats) -> tuple[Floats, Floats]:
+    """The range of doubles outside of which the predicate cannot hold."""
+    first, last = values[:, 0], values[:, -1]
+    least, most = np.full(len(values), -np.inf), np.full(len(values), np.inf)
+    with np.errstate(all="ignore"):
+        if operator == "<":
+            least, most = least, np.where(first == -np.inf, np.nan, np.nextafter(first, -np.inf))
+        elif operator == ">":
+            least, most = np.where(first == np.inf, np.nan, np.nextafter(first, np.inf)), most
+        elif operator == "<=":
+            most = first
+        elif operator == ">=":
+            least = first
+        elif operator in ("=", "BETWEEN"):
+            least, most = np.where(first <= last, first, np.nan), last
+        elif operator == "IN":
+            least, most = values.min(axis=1), values.max(axis=1)
+    # Unsatisfiable ranges look the same whatever the operator, and -0.0 becomes 0.0.
+    is_empty = np.isnan(least) | np.isnan(most)
+    return np.where(is_empty, np.nan, least + 0.0), np.where(is_empty, np.nan, most + 0.0)
+
+
+#: Saved fields of records, each as a column; the others are derived.
 _SAVED = {
     "predicates": (PREDICATE, ("low", "high", "weight", "key", "test")),
     "tests": (TEST, ("kind", "count")),
@@ -26,7 +173,7 @@ _SAVED = {
 
 
 class Conjunctions(NamedTuple):
-    """Conjunctions one after the other."""
+    """Conjunctions in a row."""
 
     #: attributes: a predicate's `key` is KINDS * number in this list + kind of its operands
     names: list[str]
@@ -43,13 +190,13 @@ class Conjunctions(NamedTuple):
 
     @classmethod
     def empty(cls) -> Conjunctions:
-        """None."""
+        """No conjunctions."""
         tables = np.zeros(0, PREDICATE), np.zeros(0, TEST), np.zeros(0, OPERAND)
         return cls([], np.zeros(0, np.int32), *tables, np.zeros(0, np.uint8))
 
     @classmethod
     def from_columns(cls, columns: Sequence[PredicateColumns], count: int) -> Conjunctions:
-        """`count` conjunctions, each of one predicate a column set. Cost: linear in the operands."""
+        """`count` conjunctions, each with one predicate of every column set. Cost: linear in the operands."""
         width = len(columns)
         names: dict[str, int] = {}
         predicates = np.zeros(count * width, PREDICATE)
@@ -85,15 +232,15 @@ class Conjunctions(NamedTuple):
         )
 
     def take(self, rows: Ints | Longs) -> Conjunctions:
-        """Some of them in another order; what they point at is in their order, too, without gaps.
+        """Some rows in this order; tests, operands and texts follow the same order, without gaps.
 
-        Attributes are numbered as they come up, so equal conjunctions have equal columns. Cost: linear.
+        Attributes are numbered by first appearance, so equal conjunctions have equal columns. Cost: linear.
         """
         predicates = self.predicates[runs_of(starts_of(self.counts)[rows], self.counts[rows])]
         return self._replace(counts=self.counts[rows], predicates=predicates).compacted()
 
     def compacted(self) -> Conjunctions:
-        """The same; tests, operands and texts may have been in any order, shared or unused. Cost: linear."""
+        """The same conjunctions with tests, operands and texts in order, unshared, all used. Cost: linear."""
         predicates = self.predicates.copy()
         is_tested = predicates["test"] >= 0
         tests = self.tests[predicates["test"][is_tested]]
@@ -110,7 +257,7 @@ class Conjunctions(NamedTuple):
         return Conjunctions(names, self.counts.astype(np.int32), predicates, tests, operands, heap)
 
     def arrays(self) -> Arrays:
-        """Plain columns, without what can be derived; how many predicates each has is not among them."""
+        """Plain columns, without what can be derived, and without `counts`."""
         saved = {"heap": self.heap.copy()}
         for table, (_, fields) in _SAVED.items():
             saved |= {f"{table}_{field}": getattr(self, table)[field].copy() for field in fields}
@@ -121,7 +268,7 @@ class Conjunctions(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, counts: Ints) -> Conjunctions:
-        """What `arrays` was taken from, if that had no gaps. Cost: linear."""
+        """The conjunctions that `arrays` was taken from, if they had no gaps. Cost: linear."""
         text, ends = arrays["names"].tobytes(), np.cumsum(arrays["names_length"]).tolist()
         names = [text[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
         tables = {}
@@ -134,7 +281,7 @@ class Conjunctions(NamedTuple):
         return cls(names, counts, **tables, heap=np.array(arrays["heap"], np.uint8))
 
     def describe(self, row: int) -> list[tuple[str, str, float]]:
-        """The predicates of one conjunction: attribute, what is asked of it, weight. Cost: linear in them."""
+        """The predicates of one conjunction: attribute, condition in words, weight. Cost: linear in them."""
         start = int(self.counts[:row].sum())
         shown = []
         for low, high, weight, key, test in self.predicates[start : start + self.counts[row]].tolist():
@@ -153,7 +300,7 @@ class Conjunctions(NamedTuple):
 
 
 def _range_words(low: float, high: float, key: int) -> str:
-    """What a range asks for, as one would say it."""
+    """A range in words."""
     if (key - 1) % KINDS + 1 == BOOLEAN:
         return f"= {bool(low)}"
     if low == high:
@@ -164,7 +311,7 @@ def _range_words(low: float, high: float, key: int) -> str:
 
 
 def conjunctions_of(given: Sequence[PredicateColumns] | Conjunctions, count: int) -> Conjunctions:
-    """Whichever form `count` conjunctions are registered in."""
+    """`count` conjunctions, from either form in which they are registered."""
     return given if isinstance(given, Conjunctions) else Conjunctions.from_columns(given, count)
 
 
@@ -175,7 +322,7 @@ def parameters_of(one: Conjunctions) -> dict[str, object]:
 
 
 def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
-    """All conjunctions of the parts, one after the other. Cost: linear; one part is handed back as it is."""
+    """All conjunctions of the parts in a row. Cost: linear; a single part is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     names: dict[str, int] = {}
@@ -203,7 +350,7 @@ def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
 
 
 def renumbered(part: Conjunctions, attributes: dict[str, int]) -> Records:
-    """The predicates with keys that follow `attributes`, to which new names are added."""
+    """The predicates with keys numbered by `attributes`, to which new names are added."""
     number = [attributes.setdefault(name, len(attributes)) for name in part.names]
     predicates = part.predicates.copy()
     attribute, kind = np.divmod(predicates["key"] - 1, KINDS)
@@ -212,25 +359,25 @@ def renumbered(part: Conjunctions, attributes: dict[str, int]) -> Records:
 
 
 def starts_of(counts: Ints | Longs) -> Longs:
-    """Where each of a row of runs begins."""
+    """Where each of consecutive runs begins."""
     return np.cumsum(counts, dtype=np.int64) - counts
 
 
 def runs_of(starts: Longs, counts: Ints) -> Longs:
-    """All indexes of the runs, one run after the other."""
+    """All indexes of the runs, run by run."""
     return np.repeat(starts - starts_of(counts), counts) + np.arange(int(counts.sum()))
 
 
 def _in_order_of_appearance(numbers: Ints, top: int) -> Longs:
-    """The different numbers, all below `top`, as they come up. Cost: linear."""
+    """The distinct numbers, all below `top`, by first appearance. Cost: linear."""
     first = np.full(top, len(numbers), np.int64)
-    # The last write stays: backwards, that is the first appearance.
+    # The last write wins: written backwards, that is the first appearance.
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return np.argsort(first, kind="stable")[: np.count_nonzero(first < len(numbers))]
 
 
 def _copied(heap: Bytes, operands: Records) -> Bytes:
-    """The bytes of the operands' texts, one after the other."""
+    """The bytes of the operands' texts in a row."""
     offsets = np.zeros(len(operands) + 1, np.int64)
     np.cumsum(operands["length"], out=offsets[1:])
     copied = np.empty(int(offsets[-1]), np.uint8)

@@ -13,24 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays.texts import texts_of
+from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
 from tocsin.decimals import doubles_of_decimals
-from tocsin.errors import RowError
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs, Ops
+from tocsin.errors import RowError, shown
 from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT
-from tocsin.indexes.shared.texts import texts_of
 from tocsin.ordinals import EXACT
 from tocsin.times import DAY, days, microseconds, microseconds_of
 
 #: The key of a sparse row that holds the weights of its attributes.
 WEIGHTS = "_weights"
-#: Up to so many rows are read one by one: cheaper than to have Arrow and NumPy do it.
-FEW = 8
+#: Up to this many rows are read one by one: cheaper than by Arrow and NumPy.
+SMALL_BATCH_ROWS = 8
 #: Weights of a batch: a mapping for each row, or a column of maps.
 Weights: TypeAlias = "Sequence[Mapping[str, Any] | None] | pa.Array[Any] | pa.ChunkedArray[Any] | None"
 
 
 class Events(NamedTuple):
-    """A batch of events. Event i has the entries from `offsets[i]` to `offsets[i + 1]`, one an attribute."""
+    """A batch of events. Event i has the entries `offsets[i]` to `offsets[i + 1]`, one for each attribute."""
 
     #: the distinct attributes of the batch
     names: list[str]
@@ -52,7 +52,7 @@ class Events(NamedTuple):
     heap: Bytes
     #: float64 (entries,): the event's weight of that attribute
     weight: Floats
-    #: by attribute, the first whole number that is no double, and its row: it cannot be compared
+    #: by attribute, the first whole number that no double represents, and its row: it cannot be compared
     inexact: Mapping[str, str] = {}
 
     @property
@@ -61,12 +61,12 @@ class Events(NamedTuple):
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """All that is by event or by entry."""
+        """All columns by event or by entry."""
         return self[1:-1]
 
 
-def settled(events: Events) -> Events:
-    """The same with columns that follow one another in memory, as kernels take them for granted."""
+def contiguous(events: Events) -> Events:
+    """The same events with C-contiguous columns, which kernels require."""
     if all(column.flags.c_contiguous for column in events.columns):
         return events
     columns: Any = (np.ascontiguousarray(column) for column in events.columns)
@@ -78,14 +78,22 @@ class SeveralValues(Exception):
 
 
 def is_several(value: Any) -> bool:
-    """Whether a value of a sparse row is several; a tuple is a range."""
+    """Whether a value of a sparse row is a collection of values; a tuple is a range."""
     return isinstance(value, list | set | frozenset | np.ndarray)
 
 
-def events_from_rows(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Events:
-    """Read sparse rows: each a dict of attribute to number, string, boolean, time or tuple (low, high).
+def as_range(value: Any) -> Any:
+    """A range as JSON can write it, {"low": …, "high": …}, as a tuple; any other value as it is."""
+    if isinstance(value, Mapping) and value.keys() == {"low", "high"}:
+        return value["low"], value["high"]
+    return value
 
-    `None` and NaN are missing. `numbers` are what errors call the rows. Raises SeveralValues for a list.
+
+def events_from_rows(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Events:
+    """Read sparse rows: each a dict of attribute to number, string, boolean, time or range.
+
+    A range is a tuple (low, high), or a dict of `low` and `high`. `None` and NaN are missing. `numbers` are
+    the row numbers in errors. Raises SeveralValues for a list.
     Cost: linear in the entries, in Python.
     """
     builder = _Builder()
@@ -149,6 +157,7 @@ class _Builder:
 
     def _read(self, row: int, name: str, value: Any) -> tuple[int, float, float, int]:
         """Kind, low, high, bytes of text."""
+        value = as_range(value)
         if isinstance(value, bool | np.bool_):
             return BOOLEAN, float(value), float(value), 0
         if isinstance(value, str):
@@ -160,7 +169,7 @@ class _Builder:
             raise SeveralValues
         if isinstance(value, tuple):
             if len(value) != 2:
-                raise RowError(f"row {row}, attribute {name!r}: a range is (low, high), not {value!r}")
+                raise RowError(f"row {row}, attribute {name!r}: a range is (low, high), not {shown(value)}")
             return NUMBER, self._number(row, name, value[0]), self._number(row, name, value[1]), 0
         number = self._number(row, name, value)
         return NUMBER, number, number, 0
@@ -169,7 +178,7 @@ class _Builder:
         if isinstance(value, date | np.datetime64):
             return _time(row, name, value)
         number = _number(row, name, value)
-        # NumPy would compare its whole numbers with a double as doubles.
+        # NumPy would compare its integers with a double as doubles.
         exact = int(value) if isinstance(value, np.integer) else value
         if abs(number) >= EXACT and isinstance(exact, int | Decimal) and number != exact:
             self._inexact.setdefault(name, f"row {row}: {value}")
@@ -181,10 +190,11 @@ def _number(row: int, name: str, value: Any) -> float:
         try:
             return float(value)
         except (OverflowError, ValueError):
-            raise RowError(f"row {row}, attribute {name!r}: {value} does not fit a double") from None
+            raise RowError(f"row {row}, attribute {name!r}: {shown(value)} does not fit a double") from None
     raise RowError(
         f"row {row}, attribute {name!r}: {type(value).__name__} is not a number; "
-        "a value is a number, a string, a boolean or a (low, high) range of numbers, a weight is a number"
+        "a value is a number, a string, a boolean, a list of these or a range of numbers, "
+        '(low, high) or {"low": …, "high": …}; a weight is a number'
     )
 
 
@@ -209,7 +219,7 @@ def _encoded(row: int, name: str, value: str) -> bytes:
 
 
 def _weights_of(row: int, weights: Any) -> dict[str, float]:
-    """One event's weights, checked: finite numbers."""
+    """One event's weights, checked to be finite numbers."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
@@ -228,7 +238,7 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
     fixed-size list of two numbers, a range. Null and NaN are missing. Cost: linear and vectorised, with
     weights in a column of maps; other weights are read row by row.
     """
-    if table.num_rows <= FEW and weights is None and all(map(_is_plain, table.schema.types)):
+    if table.num_rows <= SMALL_BATCH_ROWS and weights is None and all(map(_is_plain, table.schema.types)):
         return events_from_rows(table.to_pylist())
     names: dict[str, int] = {}
     columns = list(map(_Column, table.column_names, table.schema.types, table.columns))
@@ -249,7 +259,7 @@ def events_from_columns(table: pa.Table, weights: Weights = None) -> Events:
 
 
 def _inexact(column: _Column) -> str | None:
-    """The first whole number or large decimal of a column that is no double, and its row."""
+    """The first whole number or large decimal of a column that no double represents, and its row."""
     kind = column.kind
     is_exact = pa.types.is_int64(kind) or pa.types.is_uint64(kind) or pa.types.is_decimal(kind)
     if not is_exact or not len(column.values):
@@ -279,7 +289,7 @@ def refuse_repeated(event: Longs, attribute: Ints, names: list[str]) -> None:
 
 
 def _entry_weights(weights: Weights, event: Longs, attribute: Ints, names: list[str]) -> Floats:
-    """The weight of each entry: 1 where none is given."""
+    """The weight of each entry, 1 if none is given."""
     if weights is None:
         return np.ones(len(event))
     if isinstance(weights, pa.Array | pa.ChunkedArray):
@@ -290,7 +300,7 @@ def _entry_weights(weights: Weights, event: Longs, attribute: Ints, names: list[
 
 
 def _mapped_weights(weights: Any, event: Longs, attribute: Ints, names: list[str]) -> Floats:
-    """As above, from a column of maps of attribute to weight."""
+    """As `_entry_weights`, from a column of maps of attribute to weight."""
     row, place, items, keys = map_entries("_weights", weights)
     given = doubles_of(WEIGHTS, items)
     bad = np.flatnonzero(~np.isfinite(given) & is_valid(items))
@@ -304,7 +314,7 @@ def _mapped_weights(weights: Any, event: Longs, attribute: Ints, names: list[str
         pairs, width = row[is_used] * len(names) + known[is_used], given[is_used]
         order = np.argsort(pairs, kind="stable")
         wanted = event * len(names) + attribute
-        # The last one counts, as in a dict.
+        # The last one wins, as in a dict.
         at = np.searchsorted(pairs[order], wanted, side="right") - 1
         is_hit = (at >= 0) & (pairs[order][at] == wanted)
         found[is_hit] = width[order][at[is_hit]]

@@ -1,6 +1,6 @@
-"""The match scan: every event is held against every subscription.
+"""The match scan: compares every event with every subscription.
 
-Exact, without structure: the rival that an index must beat, and the right choice for a small set.
+Exact, without structure: the baseline that an index must beat, and the right choice for a small set.
 """
 
 from __future__ import annotations
@@ -9,30 +9,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Ints
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder, Matches
-from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, parameters_of
+from tocsin.indexes.matching.conjunctions import (
+    Conjunctions,
+    PredicateColumns,
+    conjunctions_of,
+    parameters_of,
+)
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.predicates import PredicateColumns
-from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
+from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, enlarged_report
 from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, Tile, match_events
 from tocsin.indexes.matching.store import PredicateStore
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
 TILE = 128
-#: Entries of a tile's tables at most, so that they stay in the cache.
+#: Entries of a tile's tables, at most, so that they stay in the cache.
 TILE_ENTRIES = 2**14
 
 
 class MatchScan:
-    """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
+    """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
     def __init__(self, capacity: int = 16, score: str = "sum") -> None:
-        """`score` is `sum`, `max`, `min` or `product`: what the weights of predicates come to."""
+        """`score` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
         self._score = score
         self._store = PredicateStore(capacity)
         self._tile = _empty_tile(1, 1, 0)
-        #: rows that the next report starts with, by what the last one needed
+        #: initial rows of the next report, by what the last one needed
         self._rows = capacity
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
@@ -60,7 +65,7 @@ class MatchScan:
         columns = self._store.translate(events)
         out = empty_report(self._rows)
         size = min(len(self._tile.entry), events.n_events)
-        # Without the compiler, a double beyond all singles would warn.
+        # Interpreted, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
             while not match_events(
                 self._store.columns,
@@ -72,7 +77,7 @@ class MatchScan:
                 ids,
                 out,
             ):
-                out = grown_report(out, size * max(best, BLOCK))
+                out = enlarged_report(out, size * max(best, BLOCK))
         n_rows = int(out.progress[N_ROWS])
         self._rows = 2 * (n_rows + size * BLOCK)
         return _changes(out, n_rows, events.n_events, best > 0)
@@ -98,28 +103,28 @@ class MatchScan:
         return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
 
     def conjunctions(self, slots: Ints) -> Conjunctions:
-        """What subscriptions were registered with. Cost: linear in it."""
+        """The conjunctions of subscriptions. Cost: linear in them."""
         return self._store.conjunctions(slots)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return (
             f"matching: scan of {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
-            f"{len(self._store.attributes)} attributes; each event is held against each, in turn"
+            f"{len(self._store.attributes)} attributes; each event is compared with each"
         )
 
     def _fit_tile(self, top: int) -> None:
-        """Have a tile for as many keys as there are now and `top` best matches."""
+        """Fit the tile to the current number of keys and `top` best matches."""
         n_keys = self._store.n_keys
         size = max(1, min(TILE, TILE_ENTRIES // n_keys, TILE_ENTRIES // max(top, 1)))
         if self._tile.entry.shape != (size, n_keys) or self._tile.best.slot.shape != (size, top):
             self._tile = _empty_tile(size, n_keys, top)
-        # In case that memory ran out while the last report grew.
+        # Stale if memory ran out while the last report grew.
         self._tile.best.size[:] = 0
 
 
 def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
-    """A tile that no event is in."""
+    """A tile without events."""
     tile = Tile(
         value=np.full((size, n_keys, 3), np.nan),
         rounded=np.full((size, 2, n_keys), np.nan, np.float32),
@@ -131,10 +136,10 @@ def _empty_tile(size: int, n_keys: int, top: int) -> Tile:
 
 
 def _changes(out: Matches, n_rows: int, n_events: int, is_ranked: bool) -> ChangeSet:
-    """The report as changes, each event's together."""
+    """The report as changes, grouped by event."""
     step, subscription, score = out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows]
     if not is_ranked and n_events > 1:
-        # Within a tile the kernel goes block by block. Small integers are sorted in linear time.
+        # Within a tile the kernel goes block by block. Sorting small integers takes linear time.
         order = np.argsort(step.astype(np.min_scalar_type(n_events)), kind="stable")
         step, subscription, score = step[order], subscription[order], score[order]
     return changes_of(step, subscription, score, out.rank[:n_rows] if is_ranked else None)

@@ -1,11 +1,10 @@
 """Kernels of the match scan.
 
-Slots are taken a *block* at a time, events a few at a time (a *tile*). An event of a tile has its values
-in a table indexed by key, an attribute and a kind of value in one small integer; what it lacks is NaN
-there, which meets no filter. The first few filters of a block lie in columns of their own, in single
-precision and rounded outwards: they are small, a block's stay in the cache for all events of the tile,
-and where all slots of the block ask for the same key, the loop over them becomes a vector one. What
-passes is held against the predicates themselves.
+Slots are scanned a *block* at a time, events a *tile* at a time. An event of a tile has its values in a table
+indexed by key, an attribute and a kind of value in one small integer; a missing value is NaN, which meets no
+filter. The first few filters of a block are columns of their own, in single precision and rounded outwards:
+they are small, those of a block stay in the cache for all events of the tile, and if all slots of the block
+have the same key, the loop over them vectorises. Candidates that pass are compared with their predicates.
 """
 
 from __future__ import annotations
@@ -15,18 +14,20 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
-    BLOCK_IN_HAND,
+    CURRENT_BLOCK,
     EVENT,
     KINDS,
     N_ROWS,
     PRODUCT,
     TEXT,
-    Best,
     EventColumns,
     IdOrder,
     Matches,
+    MatchHeaps,
     Records,
     Value,
     add_term,
@@ -35,8 +36,6 @@ from tocsin.indexes.matching.common_kernels import (
     read_prefix,
     report_best,
 )
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
 
 Singles: TypeAlias = NDArray[np.float32]
 
@@ -45,9 +44,9 @@ BLOCK = 256
 WORD = 8
 #: Predicates of a conjunction that have a filter of their own.
 FILTERS = 3
-#: The key that every event has: what a conjunction asks for beyond its last predicate.
+#: The key that every event has: the filter after a conjunction's last predicate.
 ALWAYS = 0
-#: In place of a key that a block shares: there is none, or it is not known yet.
+#: In place of a block's shared key: there is none, or it is not known yet.
 MIXED = -1
 UNKNOWN = -2
 #: Places in a bound, and in a value of a tile.
@@ -57,10 +56,10 @@ WEIGHT = 2
 
 
 class MatchColumns(NamedTuple):
-    """All subscriptions by slot, their predicates, the tests of these, and the operands of those."""
+    """All subscriptions by slot, their predicates, the tests of predicates, and the operands of tests."""
 
     #: float32 (blocks, FILTERS, 2, BLOCK): bounds of the first predicates, LOW rounded down and HIGH up;
-    #: LOW is NaN where the slot is free.
+    #: LOW is NaN if the slot is free.
     filter_bound: Singles
     #: int32 (blocks, FILTERS, BLOCK): their keys; ALWAYS beyond the last predicate.
     filter_key: Ints
@@ -76,15 +75,15 @@ class MatchColumns(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A few events laid out by key, and the best matches of each so far."""
+    """A few events expanded by key, and the best matches of each so far."""
 
-    #: float64 (events, keys, 3): LOW and HIGH, NaN where an event lacks the key and between tiles; WEIGHT.
+    #: float64 (events, keys, 3): LOW and HIGH, NaN if the event lacks the key and between tiles; WEIGHT.
     value: Floats
     #: float32 (events, 2, keys): LOW rounded down and HIGH up; 0 for ALWAYS.
     rounded: Singles
-    #: int64 (events, keys): the entry, where there is one.
+    #: int64 (events, keys): the entry, if there is one.
     entry: Longs
-    best: Best
+    best: MatchHeaps
 
 
 @kernel
@@ -118,7 +117,7 @@ def set_filters(columns: MatchColumns, slots: Ints) -> None:
 
 
 @kernel
-def lay_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
+def expand_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
     """Write the values of `size` events from `begin` on into the tile."""
     for event in range(size):
         for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
@@ -139,8 +138,8 @@ def lay_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) ->
 
 
 @kernel
-def take_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
-    """Leave the tile as it was before those events were laid out."""
+def clear_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -> None:
+    """Undo `expand_events`."""
     for event in range(size):
         for entry in range(events.offsets[begin + event], events.offsets[begin + event + 1]):
             known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
@@ -152,7 +151,7 @@ def take_out_events(events: EventColumns, begin: Whole, size: int, tile: Tile) -
 
 @kernel
 def share_keys(bounds: Singles, keys: Ints, block: Whole, out_shared: Ints) -> None:
-    """Find the key of each level that all slots of a block share; what nothing meets need not agree."""
+    """Find the key of each level that all slots of a block share; unsatisfiable slots need not agree."""
     for level in range(FILTERS):
         shared = np.int64(UNKNOWN)
         for place in range(BLOCK):
@@ -164,14 +163,14 @@ def share_keys(bounds: Singles, keys: Ints, block: Whole, out_shared: Ints) -> N
 
 @kernel
 def list_candidates(columns: MatchColumns, n_blocks: int, rounded: Singles, size: int, out: Matches) -> Whole:
-    """Write which slots pass the filters of which events into the rows that are left, as far as these reach.
+    """Write which slots pass the filters of which events into the rows left, block by block.
 
-    A block at a time, from the one in hand on. Returns the row after the last one written.
+    From the current block on, while the rows suffice. Returns the row after the last one written.
     """
-    # One nest of loops: as functions of their own, the inner ones would take longer to call than to run.
+    # One nest of loops: calls to the inner ones would take longer than the loops.
     bounds, keys, shared = columns.filter_bound, columns.filter_key, columns.block_key
     step, subscription = out.step, out.subscription
-    row, block = out.progress[N_ROWS], out.progress[BLOCK_IN_HAND]
+    row, block = out.progress[N_ROWS], out.progress[CURRENT_BLOCK]
     is_met = np.empty(BLOCK, np.uint8)
     words = is_met.view(np.uint64)
     while block < n_blocks and row + BLOCK * size <= step.shape[0]:
@@ -185,7 +184,7 @@ def list_candidates(columns: MatchColumns, n_blocks: int, rounded: Singles, size
                 if some == 0 or (level > 0 and key == ALWAYS):
                     break
                 if key >= 0:
-                    # One key for all: nothing to look up, and nothing to do where the event lacks it.
+                    # One key for all: nothing to look up, and nothing to do if the event lacks it.
                     low, high = rounded[event, LOW, key], rounded[event, HIGH, key]
                     if low != low:
                         some = np.uint64(0)
@@ -209,12 +208,12 @@ def list_candidates(columns: MatchColumns, n_blocks: int, rounded: Singles, size
             for word in range(BLOCK // WORD):
                 if words[word] != 0:
                     for place in range(WORD * word, WORD * word + WORD):
-                        # Always written, kept if it counts: which ones do cannot be predicted.
+                        # Always written, kept if it counts: a branch here could not be predicted.
                         step[row] = event
                         subscription[row] = BLOCK * block + place
                         row += np.int64(is_met[place])
         block += 1
-    out.progress[BLOCK_IN_HAND] = block
+    out.progress[CURRENT_BLOCK] = block
     return np.int64(row)
 
 
@@ -229,11 +228,11 @@ def confirm_candidates(
     ids: IdOrder,
     out: Matches,
 ) -> None:
-    """Score the candidates up to row `end`, keeping those whose predicates all hold."""
+    """Score the candidates up to row `end`, and keep those whose predicates all hold."""
     slots, predicates, values = columns.slots, columns.predicates, tile.value
     first_event, kept = out.progress[EVENT], out.progress[N_ROWS]
     for row in range(kept, end):
-        # Unsigned here, too.
+        # Unsigned indexes here, too.
         event, slot = np.uint32(out.step[row]), np.uint32(out.subscription[row])
         start = np.uint64(slots[slot]["start"])
         score = 1.0 if kind == PRODUCT else 0.0
@@ -276,17 +275,17 @@ def match_tile(
     ids: IdOrder,
     out: Matches,
 ) -> bool:
-    """All matches of the tile in hand, from the block in hand on; False when `out` is too full.
+    """All matches of the current tile, from the current block on; False if `out` is too full.
 
-    Candidates go into the rows after those that are done, and matches take their place.
+    Candidates are written after the finished rows, and matches replace them.
     """
     while True:
-        begin = out.progress[BLOCK_IN_HAND]
+        begin = out.progress[CURRENT_BLOCK]
         end = list_candidates(columns, n_blocks, tile.rounded, size, out)
         confirm_candidates(columns, events, tile, end, top, kind, ids, out)
-        if out.progress[BLOCK_IN_HAND] == n_blocks:
+        if out.progress[CURRENT_BLOCK] == n_blocks:
             return True
-        if out.progress[BLOCK_IN_HAND] == begin:
+        if out.progress[CURRENT_BLOCK] == begin:
             return False
 
 
@@ -301,7 +300,7 @@ def match_events(
     ids: IdOrder,
     out: Matches,
 ) -> bool:
-    """All matches, or with `top` the best of each event. False: `out` is too full, grow it and call again.
+    """All matches, or with `top` the best of each event. False: `out` is too full, enlarge it and call again.
 
     `kind` is SUM … PRODUCT: how weights make a score.
     """
@@ -311,14 +310,14 @@ def match_events(
         size = min(tile.entry.shape[0], n_events - begin)
         if out.progress[N_ROWS] + size * top > out.step.shape[0]:
             return False
-        lay_out_events(events, begin, size, tile)
+        expand_events(events, begin, size, tile)
         is_done = match_tile(columns, n_blocks, events, size, tile, top, kind, ids, out)
-        take_out_events(events, begin, size, tile)
+        clear_events(events, begin, size, tile)
         if not is_done:
             return False
         if top > 0:
             for event in range(size):
                 report_best(tile.best, event, begin + event, ids, out)
         out.progress[EVENT] = begin + size
-        out.progress[BLOCK_IN_HAND] = 0
+        out.progress[CURRENT_BLOCK] = 0
     return True

@@ -1,8 +1,8 @@
 """Events with several values of one attribute: a condition holds if one of the values satisfies it.
 
-Such an event becomes plain ones, one for each way to choose a value of every attribute, and matches what one
-of them matches. That misses nothing but conjunctions with several conditions on such an attribute, which
-different values may satisfy: these are held against the event condition by condition.
+Such an event becomes plain ones, one for each combination of values, and matches what one of them matches.
+That misses only conjunctions with several conditions on such an attribute, which different values may
+satisfy: these are rechecked condition by condition.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.errors import RowError
-from tocsin.indexes.contract import ChangeSet, Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import IdOrder
 from tocsin.indexes.matching.conjunctions import Conjunctions
-from tocsin.indexes.matching.events import Events, events_from_rows, is_several
+from tocsin.indexes.matching.events import Events, as_range, events_from_rows, is_several
 from tocsin.indexes.matching.reports import changes_of
 from tocsin.indexes.matching.scan import MatchScan
 
-#: So many plain events may come of one. Of more, every condition of every conjunction is looked at instead.
-MOST = 1 << 12
+#: Plain events of one event, at most. Beyond, every condition of every conjunction is evaluated instead.
+MAX_PLAIN_EVENTS = 1 << 12
 
 _REDUCE = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -32,12 +33,12 @@ class EventSets(NamedTuple):
     """Events, some of them with several values of an attribute, as plain ones."""
 
     plain: Events
-    #: int32 (plain events,): which event it is of, in order
+    #: int32 (plain events,): the event that each comes from, ascending
     owner: Ints
     n_events: int
-    #: the attributes that have several values somewhere
+    #: attributes that have several values in some event
     several: frozenset[str]
-    #: whether there is a plain event for each way to choose; each value is in one of them anyway
+    #: whether every combination has a plain event; each value is in one in any case
     is_whole: bool
 
 
@@ -76,7 +77,7 @@ def sets_from_rows(rows: Sequence[Mapping[str, Any]]) -> EventSets:
 
 def _values_of(row: int, name: str, value: Any) -> list[Any]:
     """The values of an attribute, each once."""
-    given = value.tolist() if isinstance(value, np.ndarray) else list(value)
+    given = [as_range(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
     for item in given:
         if is_several(item) or isinstance(item, Mapping):
             raise RowError(f"row {row}, attribute {name!r}: a list holds values, not {type(item).__name__}s")
@@ -88,25 +89,25 @@ def _values_of(row: int, name: str, value: Any) -> list[Any]:
 
 
 def _choices(values: Mapping[str, list[Any]]) -> tuple[list[dict[str, Any]], bool]:
-    """Each way to choose; if these are too many, some in which each value is. And whether it is each."""
+    """All combinations of values; if too many, some that contain each value. And whether these are all."""
     names = [name for name, some in values.items() if some]
     columns = [values[name] for name in names]
-    if prod(map(len, columns)) <= MOST:
+    if prod(map(len, columns)) <= MAX_PLAIN_EVENTS:
         return [dict(zip(names, chosen, strict=True)) for chosen in product(*columns)], True
     return [dict(zip(names, chosen, strict=True)) for chosen in zip_longest(*columns)], False
 
 
 def match_sets(
-    index: Matcher, unsure: Ints, sets: EventSets, top: int | None, ids: IdOrder, score: str
+    index: Matcher, rechecked: Ints, sets: EventSets, top: int | None, ids: IdOrder, score: str
 ) -> ChangeSet:
-    """What `index` and the conjunctions at `unsure`, condition by condition, match.
+    """What `index` and the conjunctions at `rechecked`, condition by condition, match.
 
-    Cost: that of the index for the plain events, and a scan of `unsure`.
+    Cost: that of the index for the plain events, and a scan of `rechecked`.
     """
     found = index.apply(sets.plain, None, ids)
     event, slot, scores = sets.owner[found.step], found.subscription, found.score
-    if len(unsure):
-        more = _match_unsure(index.conjunctions(unsure), unsure, sets, score)
+    if len(rechecked):
+        more = _recheck(index.conjunctions(rechecked), rechecked, sets, score)
         event, slot = np.concatenate([event, more[0]]), np.concatenate([slot, more[1]])
         scores = np.concatenate([scores, more[2]])
     pairs = event.astype(np.int64) * (int(slot.max(initial=0)) + 1) + slot
@@ -123,14 +124,14 @@ def match_sets(
     return changes_of(event[is_best], slot[is_best], scores[is_best], rank[is_best].astype(np.int32))
 
 
-def _match_unsure(held: Conjunctions, slots: Ints, sets: EventSets, score: str) -> tuple[Ints, Ints, Floats]:
-    """Event, slot and score of each match, where each condition may be satisfied by another value."""
+def _recheck(held: Conjunctions, slots: Ints, sets: EventSets, score: str) -> tuple[Ints, Ints, Floats]:
+    """Event, slot and score of each match, if a different value may satisfy each condition."""
     n_conditions = len(held.predicates)
     scan = MatchScan(score=score)
     conditions = np.arange(n_conditions, dtype=np.int32)
     scan.register(conditions, held._replace(counts=np.ones(n_conditions, np.int32)))
-    nobody = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), conditions[:0], conditions)
-    found = scan.apply(sets.plain, None, nobody)
+    no_ids = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), conditions[:0], conditions)
+    found = scan.apply(sets.plain, None, no_ids)
     pairs: Longs = sets.owner[found.step].astype(np.int64) * n_conditions + found.subscription
     pairs, once = np.unique(pairs, return_index=True)
     event, condition = np.divmod(pairs, max(n_conditions, 1))
@@ -138,7 +139,7 @@ def _match_unsure(held: Conjunctions, slots: Ints, sets: EventSets, score: str) 
     starts = np.flatnonzero(np.diff(event * len(slots) + conjunction, prepend=-1))
     n_held = np.diff(np.append(starts, len(pairs)))
     is_match = n_held == held.counts[conjunction[starts]]
-    # A condition alone scores what it adds to its conjunction.
+    # A condition alone scores its term of the conjunction's score.
     scores = _REDUCE[score].reduceat(found.score[once], starts) if len(starts) else np.zeros(0)
     at = starts[is_match]
     return event[at].astype(np.int32), slots[conjunction[at]], scores[is_match]

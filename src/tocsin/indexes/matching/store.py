@@ -1,13 +1,14 @@
-"""Conjunctions by slot, as the scan reads them.
+"""Conjunctions by slot, in the layout of the scan.
 
-What a terminated subscription leaves is swept when it outweighs the rest.
+Garbage of terminated subscriptions is collected once it outweighs live rows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, Ints, Longs
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.types import Arrays, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
     KINDS,
     OPERAND,
@@ -28,16 +29,15 @@ from tocsin.indexes.matching.scan_kernels import (
     MatchColumns,
     set_filters,
 )
-from tocsin.indexes.shared.columns import grown
 
-#: Less than this is not worth sweeping.
-SMALL = 1024
+#: Fewer rows are not worth a garbage collection.
+MIN_COLLECTED = 1024
 
 _FILLS = {"filter_bound": np.nan, "block_key": UNKNOWN, "slots": -1}
 
 
 class PredicateStore:
-    """Subscriptions by slot, their predicates, tests and operands, and the attributes that these name."""
+    """Subscriptions by slot, their predicates, tests and operands, and their attributes."""
 
     def __init__(self, capacity: int = 16) -> None:
         #: attribute to its number
@@ -48,7 +48,7 @@ class PredicateStore:
         self._n_operands = 0
         self._n_bytes = 0
         self._n_garbage = 0
-        #: how often attributes were numbered and predicates placed anew
+        #: how often attributes were renumbered and predicates moved
         self.n_sweeps = 0
         self.columns = MatchColumns(
             **_empty_filters(capacity),
@@ -73,11 +73,11 @@ class PredicateStore:
 
     @property
     def n_predicates(self) -> int:
-        """Predicates in use and not yet swept."""
+        """Predicates, garbage included."""
         return self._n_predicates
 
     def add(self, slots: Ints, given: Conjunctions) -> None:
-        """Keep conjunctions. Cost: linear in what is kept."""
+        """Add conjunctions. Cost: linear in them."""
         if len(slots) == 0:
             return
         self.top = max(self.top, int(slots.max()) + 1)
@@ -105,29 +105,29 @@ class PredicateStore:
         self._set_filters(slots)
 
     def remove(self, slots: Ints) -> None:
-        """Forget subscriptions that are there. Cost: amortised linear in their predicates."""
+        """Remove live subscriptions. Cost: amortised linear in their predicates."""
         columns = self.columns
         self._n_garbage += self._n_held(slots)
         block, place = np.divmod(slots, BLOCK)
         columns.filter_bound[block, :, LOW, place] = np.nan
         columns.block_key[block] = UNKNOWN
         columns.slots["count"][slots] = -1
-        if self._n_used > SMALL and 2 * self._n_garbage > self._n_used:
+        if self._n_used > MIN_COLLECTED and 2 * self._n_garbage > self._n_used:
             self.sweep()
 
     def conjunctions(self, slots: Ints | Longs) -> Conjunctions:
-        """What some slots hold, in their order. Cost: linear in everything that is kept."""
+        """The conjunctions of slots, in their order. Cost: linear in the whole store."""
         columns, held = self.columns, self.columns.slots[slots]
         predicates = columns.predicates[runs_of(held["start"], held["count"])]
-        kept = Conjunctions(
+        conjunctions = Conjunctions(
             list(self.attributes), held["count"], predicates, columns.tests, columns.operands, columns.heap
         )
-        return kept.compacted()
+        return conjunctions.compacted()
 
     def arrange(self, slots: Ints) -> None:
-        """Write the predicates of these slots first and in this order, so that they lie as they are read.
+        """Move the predicates of these slots to the front, in this order, to match the order of reads.
 
-        Cost: linear in everything that is kept.
+        Cost: linear in the whole store.
         """
         others = np.setdiff1d(self._slots_in_use(), slots)
         order = np.concatenate([slots, others]).astype(np.int64)
@@ -139,23 +139,25 @@ class PredicateStore:
         self._n_predicates = len(predicates)
 
     def translate(self, events: Events) -> EventColumns:
-        """Events, and which of their attributes are known here. Cost: linear in the names."""
+        """Events with the numbers of their attributes. Cost: linear in the names."""
         known = np.array([self.attributes.get(name, -1) for name in events.names], np.int32)
         return EventColumns(known, *events.columns)
 
     def sweep(self) -> None:
-        """Write everything afresh in slot order, without what is no longer used. Cost: linear."""
-        self._become(self.columns.slots["count"][: self.top], self.conjunctions(self._slots_in_use()))
+        """Rewrite everything in slot order, without garbage. Cost: linear."""
+        self._replace_content(
+            self.columns.slots["count"][: self.top], self.conjunctions(self._slots_in_use())
+        )
         self.n_sweeps += 1
 
     def arrays(self) -> Arrays:
-        """Everything in slot order, swept first; what can be derived is left out."""
+        """Everything in slot order, after a `sweep`, without what can be derived."""
         self.sweep()
         return saved_arrays(self.columns.slots["count"], self.conjunctions(self._slots_in_use()))
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from."""
-        self._become(*restored_arrays(arrays))
+        """Restore the state that `arrays` was taken from."""
+        self._replace_content(*restored_arrays(arrays))
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
@@ -173,7 +175,7 @@ class PredicateStore:
         self._check_filters()
 
     def _check_filters(self) -> None:
-        """Filters hold the bounds of their predicates, and a block's shared keys are those of its slots."""
+        """Filters contain the bounds of their predicates; a block's shared keys are those of its slots."""
         columns = self.columns
         is_free = np.ones(BLOCK * len(columns.block_key), np.bool_)
         is_free[np.flatnonzero(columns.slots["count"] >= 0)] = False
@@ -185,7 +187,7 @@ class PredicateStore:
             keys, bounds = columns.filter_key[block, :, place], columns.filter_bound[block, :, :, place]
             predicates = columns.predicates[start : start + count][:FILTERS]
             assert keys.tolist() == [*predicates["key"], *[ALWAYS] * (FILTERS - len(predicates))]
-            # Not the other way round: NaN is a bound, too.
+            # Negated: a bound may be NaN.
             assert not (bounds[: len(predicates), LOW] > predicates["low"]).any()
             assert not (bounds[: len(predicates), HIGH] < predicates["high"]).any()
             shared = columns.block_key[block]
@@ -206,12 +208,12 @@ class PredicateStore:
         return np.flatnonzero(self.columns.slots["count"][: self.top] >= 0)
 
     def _set_filters(self, slots: Ints | Longs) -> None:
-        # Without the compiler, a double beyond all singles would warn.
+        # Interpreted, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
             set_filters(self.columns, slots.astype(np.int32))
 
     def _runs(self, slots: Ints | Longs) -> tuple[Longs, Ints, Longs]:
-        """The predicates of the slots, the tests of these, and the operands of those."""
+        """The predicates of slots, the tests of these predicates, and the operands of these tests."""
         columns = self.columns
         predicates = runs_of(columns.slots["start"][slots], columns.slots["count"][slots])
         tests = columns.predicates["test"][predicates]
@@ -219,13 +221,15 @@ class PredicateStore:
         return predicates, tests, runs_of(columns.tests["start"][tests], columns.tests["count"][tests])
 
     def _reserve(self, rows: int, *names: str) -> None:
-        """Room for `rows` rows in the named columns."""
+        """Ensure capacity for `rows` rows in the named columns."""
         columns = {name: getattr(self.columns, name) for name in names}
-        larger = {name: grown(column, rows, _FILLS.get(name, 0)) for name, column in columns.items()}
+        larger = {
+            name: ensure_capacity(column, rows, _FILLS.get(name, 0)) for name, column in columns.items()
+        }
         self.columns = self.columns._replace(**larger)
 
-    def _become(self, counts: Ints, given: Conjunctions) -> None:
-        """Keep these, which have no gaps, one after the other in the slots whose count is not -1."""
+    def _replace_content(self, counts: Ints, given: Conjunctions) -> None:
+        """Replace the content by conjunctions without gaps, one for each slot whose count is not -1."""
         self.top = len(counts)
         self.attributes = {name: number for number, name in enumerate(given.names)}
         self._n_predicates, self._n_tests = len(given.predicates), len(given.tests)
@@ -246,18 +250,18 @@ class PredicateStore:
 
 
 def saved_arrays(counts: Ints, held: Conjunctions) -> Arrays:
-    """Conjunctions in slot order: `counts` has the predicates of each slot, -1 where it is free."""
+    """Conjunctions in slot order: `counts` has the predicates of each slot, -1 if it is free."""
     return {**held.arrays(), "slots_count": counts.astype(np.int32)}
 
 
 def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
-    """What `saved_arrays` was given."""
+    """The arguments of `saved_arrays`."""
     counts = arrays["slots_count"].astype(np.int32)
     return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])
 
 
 def _empty_filters(slots: int) -> Arrays:
-    """The columns by block for that many slots, all free."""
+    """The columns by block for this many slots, all free."""
     blocks = -(-slots // BLOCK)
     return {
         "filter_bound": np.full((blocks, FILTERS, 2, BLOCK), np.nan, np.float32),

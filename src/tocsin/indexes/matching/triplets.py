@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.errors import ParameterError
-from tocsin.indexes.contract import Bools, Floats, Longs
 from tocsin.indexes.matching.common_kernels import KINDS, OPERAND, PREDICATE, RANGE, TEST
-from tocsin.indexes.matching.conjunctions import Conjunctions
+from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, encode_predicates
 from tocsin.indexes.matching.events import doubles_of, is_valid
-from tocsin.indexes.matching.predicates import PredicateColumns, encode_predicates
 
 COLUMNS = (
     "id",

@@ -1,19 +1,19 @@
 """Standing queries over the rows of tables: range top-k, aggregates, DISTINCT and the select-join."""
 
-from tocsin.indexes.ranges.aggregates import RangeAggregate
-from tocsin.indexes.ranges.changes_switch import ExtremeRange, TopKRange
-from tocsin.indexes.ranges.changes_topk import RangeExtreme, RangeTopK
-from tocsin.indexes.ranges.distinct import RangeDistinct
-from tocsin.indexes.ranges.joins import RangeJoin
-from tocsin.indexes.ranges.ranked import TopKScan
+from tocsin.indexes.ranges.aggregates.box_totals import BoxTotals
+from tocsin.indexes.ranges.aggregates.range_totals import RangeTotals
+from tocsin.indexes.ranges.distinct.index import RangeDistinct
+from tocsin.indexes.ranges.joins.index import RangeJoin
+from tocsin.indexes.ranges.topk.tiles import MinMaxTiles, TopKTiles
+from tocsin.indexes.ranges.topk.trees import MinMaxBoxTree, TopKBoxTree
 
 __all__ = [
-    "ExtremeRange",
-    "RangeAggregate",
+    "BoxTotals",
+    "MinMaxBoxTree",
+    "MinMaxTiles",
     "RangeDistinct",
-    "RangeExtreme",
     "RangeJoin",
-    "RangeTopK",
-    "TopKRange",
-    "TopKScan",
+    "RangeTotals",
+    "TopKBoxTree",
+    "TopKTiles",
 ]

@@ -1,18 +1,19 @@
-"""How every threshold index words its answers."""
+"""Change sets of threshold indexes: maturities and values."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import MATURE, VALUE, ChangeSet, Floats, Ints, Longs
+from tocsin.arrays.changes import MATURE, VALUE, ChangeSet
+from tocsin.arrays.types import Floats, Ints, Longs
 
-#: Whole numbers up to here are doubles.
+#: Integers up to here are exact as doubles.
 EXACT_DOUBLE = 2**53
 
 
 def matured_changes(slots: Ints, reached: Longs | NDArray[np.uint64], steps: Ints, scale: int) -> ChangeSet:
-    """Who has matured with which scaled weight, and at which row of the batch."""
+    """Maturities with the scaled weight reached, each at its row of the batch."""
     return _changes(MATURE, slots, reached, steps, steps, scale)
 
 
@@ -39,9 +40,9 @@ def _changes(
 
 
 def _unscaled(reached: Longs | NDArray[np.uint64], scale: int) -> Floats:
-    """`reached / scale`, each rounded once."""
+    """`reached / scale`, rounded once."""
     is_power_of_two = scale & (scale - 1) == 0
     if is_power_of_two or (scale <= EXACT_DOUBLE and not (reached > EXACT_DOUBLE).any()):
         return reached.astype(np.float64) / float(scale)
-    # Python divides whole numbers with a single rounding; only huge decimals come here.
+    # Python divides integers with a single rounding; only huge decimals get here.
     return (reached.astype(object) / scale).astype(np.float64)

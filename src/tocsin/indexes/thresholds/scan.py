@@ -1,6 +1,6 @@
-"""The threshold scan: every event is held against every subscription.
+"""The threshold scan: every event is compared with every subscription.
 
-Exact, without structure: the rival that an index must beat, and the right choice for a small set.
+Exact and without any structure: the baseline that an index must beat, and the right choice for a small set.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
-from tocsin.indexes.shared.columns import grown
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.scan_kernels import LARGEST, Maturities, ThresholdColumns, count_events
 
 
 class ThresholdScan:
-    """Keeps `SUM(w) >= tau` over boxes of `dimensions` ranges, in whole multiples of 1 / `scale`.
+    """Maintains `SUM(w) >= tau` over boxes of `dimensions` ranges, in whole multiples of 1 / `scale`.
 
     `register` takes `lo` and `hi`, float64 (n, dimensions), `tau`, int64 (n,), and `repeat`,
     bool (n,). A threshold matures at a row that it counts, so one of 0 or less matures at the first.
-    After maturing, a repeating one starts again from 0 with the next row; another stays silent.
+    After maturing, a repeating one starts again from 0 with the next row; others never fire again.
     """
 
     def __init__(self, dimensions: int, scale: int, capacity: int = 16) -> None:
         self._dimensions = dimensions
         self._scale = scale
         self._top = 0
-        # A box of no dimensions is kept as one endless range, and its events are at 0.
+        # A box of no dimensions is stored as one unbounded range, and its events are at 0.
         axes = max(dimensions, 1)
         self._columns = ThresholdColumns(
             low=np.full((axes, capacity), np.inf),
@@ -60,7 +61,7 @@ class ThresholdScan:
         self._is_there[slots] = False
 
     def apply(self, values: Floats, weights: Longs) -> ChangeSet:
-        """Count a batch of events, values (events, dimensions): who matures, and at which event.
+        """Count a batch of events, values (events, dimensions); report maturities, each at its event.
 
         Cost: events x subscriptions x dimensions.
         """
@@ -75,9 +76,9 @@ class ThresholdScan:
             reached=np.empty(len(weights), np.uint64),
             n_rows=np.zeros(1, np.int64),
         )
-        for begin, end in _spans_below_overflow(weights):
+        for begin, end in _split_at_overflow(weights):
             out = self._count(axes[:, begin:end].copy(), weights[begin:end], positions[begin:end], out)
-        # Slots come in order within each span, and spans in order of events: one stable sort is enough.
+        # Slots ascend within each part, and parts are in order of events: one stable sort suffices.
         order = np.argsort(out.step[: out.n_rows[0]], kind="stable")
         step = out.step[order]
         return matured_changes(out.subscription[order], out.reached[order], step, self._scale)
@@ -87,17 +88,17 @@ class ThresholdScan:
         return value_changes(slots, self._columns.reached[slots], self._scale)
 
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
-        """Scaled weight reached, and missing to tau. What was reached beyond int64 shows as the largest."""
+        """Scaled weight reached, and missing to tau. Weight beyond int64 is shown as the largest int64."""
         reached, tau = self._columns.reached[slots], self._columns.tau[slots]
         return reached, np.maximum(tau, reached) - reached
 
     def arrays(self) -> Arrays:
-        """The columns up to the largest slot that was ever there."""
+        """The columns up to the largest slot ever used."""
         columns = {name: column[..., : self._top].copy() for name, column in self._columns._asdict().items()}
         return {**columns, "is_there": self._is_there[: self._top].copy()}
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from."""
+        """Restore the state that `arrays` returned."""
         names = ThresholdColumns._fields
         self._columns = ThresholdColumns(*(np.array(arrays[name], order="C") for name in names))
         self._is_there = np.array(arrays["is_there"])
@@ -109,10 +110,10 @@ class ThresholdScan:
         assert columns.low.shape == columns.high.shape == (max(self._dimensions, 1), len(self._is_there))
         assert len(columns.tau) == len(columns.reached) == len(columns.is_repeating) == len(self._is_there)
         assert not self._is_there[self._top :].any()
-        is_silent = ((columns.low == np.inf) & (columns.high == -np.inf)).all(axis=0)
-        assert is_silent[~self._is_there].all()
+        is_inactive = ((columns.low == np.inf) & (columns.high == -np.inf)).all(axis=0)
+        assert is_inactive[~self._is_there].all()
         assert (columns.reached >= 0).all()
-        assert ((columns.reached == 0) | (columns.reached < columns.tau) | is_silent).all()
+        assert ((columns.reached == 0) | (columns.reached < columns.tau) | is_inactive).all()
 
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with; `tau` as it is scaled. Cost: constant."""
@@ -129,7 +130,7 @@ class ThresholdScan:
         """One line: which index this is and how it works."""
         return (
             f"thresholds: scan of {int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
-            f"each event is held against each box, weights in multiples of 1/{self._scale}"
+            f"each event is compared with each box, weights in multiples of 1/{self._scale}"
         )
 
     def _count(self, axes: Floats, weights: Longs, positions: Ints, out: Maturities) -> Maturities:
@@ -137,7 +138,10 @@ class ThresholdScan:
         while done < self._top:
             rows = int(out.n_rows[0]) + len(weights)
             out = Maturities(
-                grown(out.step, rows), grown(out.subscription, rows), grown(out.reached, rows), out.n_rows
+                ensure_capacity(out.step, rows),
+                ensure_capacity(out.subscription, rows),
+                ensure_capacity(out.reached, rows),
+                out.n_rows,
             )
             done = count_events(self._columns, done, self._top, axes, weights, positions, out)
         return out
@@ -148,15 +152,15 @@ class ThresholdScan:
         self._columns = ThresholdColumns(
             low=_grown_across(columns.low, top, np.inf),
             high=_grown_across(columns.high, top, -np.inf),
-            tau=grown(columns.tau, top, 1),
-            reached=grown(columns.reached, top),
-            is_repeating=grown(columns.is_repeating, top, False),
+            tau=ensure_capacity(columns.tau, top, 1),
+            reached=ensure_capacity(columns.reached, top),
+            is_repeating=ensure_capacity(columns.is_repeating, top, False),
         )
-        self._is_there = grown(self._is_there, top, False)
+        self._is_there = ensure_capacity(self._is_there, top, False)
 
 
 def _grown_across(array: Floats, columns: int, fill: float) -> Floats:
-    """`grown`, along the second axis."""
+    """`ensure_capacity`, along the second axis."""
     have = array.shape[1]
     if columns <= have:
         return array
@@ -165,7 +169,7 @@ def _grown_across(array: Floats, columns: int, fill: float) -> Floats:
     return larger
 
 
-def _spans_below_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
+def _split_at_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
     """Cut a batch of positive weights so that each part sums to an int64. Nearly always one part."""
     if weights.sum(dtype=np.float64) < LARGEST / 2:
         yield 0, len(weights)

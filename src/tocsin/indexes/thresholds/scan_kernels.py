@@ -1,9 +1,8 @@
 """Kernels of the threshold scan.
 
-A block of subscriptions is small enough to stay in the first-level cache while all events of a
-batch pass over it. The pass only adds up what the whole batch would contribute, without a branch,
-so it is vectorised; the few subscriptions that this brings to their threshold are then walked event
-by event, exactly.
+A block of subscriptions stays in the first-level cache while all events of a batch pass over it. The pass
+only sums what the whole batch contributes, branch-free, so that it is vectorised; for the few subscriptions
+that this brings to their threshold, the events are then replayed one by one.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
 
-#: Subscriptions of a block.
+#: Subscriptions per block.
 BLOCK = 512
 #: The largest int64.
 LARGEST = 0x7FFFFFFFFFFFFFFF
 
 
 class ThresholdColumns(NamedTuple):
-    """One row a subscription slot; bounds lie dimension by dimension, so that a pass is contiguous."""
+    """By subscription slot; bounds dimension by dimension, so that a pass is contiguous."""
 
-    #: float64 (dimensions, slots): smallest value inside; +inf where the slot is silent.
+    #: float64 (dimensions, slots): smallest value inside; +inf where the slot is inactive.
     low: Floats
-    #: float64 (dimensions, slots): largest value inside; -inf where the slot is silent.
+    #: float64 (dimensions, slots): largest value inside; -inf where the slot is inactive.
     high: Floats
     #: int64 (slots,): scaled weight to reach.
     tau: Longs
@@ -38,23 +37,23 @@ class ThresholdColumns(NamedTuple):
 
 
 class Maturities(NamedTuple):
-    """Where the kernel reports."""
+    """Output: one row each time that a subscription matures."""
 
     #: int32: position of the event that crossed.
     step: Ints
     #: int32: slot of the subscription.
     subscription: Ints
-    #: uint64: the scaled weight reached; two int64 always fit.
+    #: uint64: the scaled weight reached; the sum of two int64 always fits.
     reached: NDArray[np.uint64]
     #: int64 (1,): rows written.
     n_rows: Longs
 
 
 @kernel
-def walk_events(
+def replay_events(
     columns: ThresholdColumns, slot: int, values: Floats, weights: Longs, positions: Ints, out: Maturities
 ) -> None:
-    """Count the events one after the other into one subscription, reporting each time it matures."""
+    """Count the events one by one into one subscription, reporting each maturity."""
     for event in range(weights.shape[0]):
         is_inside = True
         for axis in range(values.shape[0]):
@@ -92,7 +91,7 @@ def count_events(
     positions: Ints,
     out: Maturities,
 ) -> int:
-    """Count all events into the slots from `begin` to `end`; the first slot that found `out` too full.
+    """Count all events into the slots from `begin` to `end`; returns the first slot that did not fit.
 
     `values` is (dimensions, events). The weights are positive and their sum is below 2**63.
     """
@@ -119,7 +118,7 @@ def count_events(
                     is_inside[place] &= (low[place] <= value) & (value <= high[place])
             for place in range(size):
                 totals[place] += weight * is_inside[place]
-        # A small batch touches few. To list them without a branch, and load no other's sum, is fastest.
+        # A small batch touches few slots: listing them branch-free, and loading no other sums, is fastest.
         n_touched = 0
         for place in range(size):
             touched[n_touched] = place
@@ -131,5 +130,5 @@ def count_events(
             elif out.n_rows[0] + n_events > out.step.shape[0]:
                 return slot
             else:
-                walk_events(columns, slot, values, weights, positions, out)
+                replay_events(columns, slot, values, weights, positions, out)
     return end

@@ -1,37 +1,44 @@
 """BE*-Tree and BE-Tree: expressions in a tree of partitions and clusters.
 
-A bucket that is too full is split in three by the ranges of its items in one attribute (non-rigid
-clustering), and where that is no help, partitioned by another attribute. Every bucket knows a tight box
-and the greatest weights of what is below it. BE-Tree, its ancestor, halves space wherever the items are,
-keeps no bounds, and so has nothing to leave out when only the best are asked for.
+A bucket that overflows is split in three by the ranges of its items in one attribute (non-rigid clustering),
+or if that does not help, partitioned by another attribute. Every bucket has a tight bounding box and the
+greatest weights below it. BE-Tree, its predecessor, halves space regardless of the items and has no bounds,
+so it cannot prune when only the best are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints
-from tocsin.indexes.matching.access_layout_kernels import LACKING
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.types import Arrays, Floats, Ints
+from tocsin.indexes.matching.access.layout_kernels import LACKING
 from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
+    PredicateColumns,
     conjunctions_of,
     parameters_of,
     runs_of,
 )
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.orders import told
-from tocsin.indexes.matching.predicates import PredicateColumns
-from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
+from tocsin.indexes.matching.reports import (
+    changes_of,
+    empty_best,
+    empty_report,
+    enlarged_report,
+    sorted_changes,
+)
 from tocsin.indexes.matching.store import PredicateStore, restored_arrays, saved_arrays
-from tocsin.indexes.shared.columns import grown
+from tocsin.kernels.status import FULL
 from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree
 from tocsin.papers.be_star_tree.betree_codes import TreeCodes
 from tocsin.papers.be_star_tree.betree_compaction import compacted
-from tocsin.papers.be_star_tree.betree_grow_kernels import FULL
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALPHA,
     BETA,
@@ -67,16 +74,37 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
     Scratch,
     Tree,
 )
-from tocsin.papers.be_star_tree.betree_match_kernels import Laid, match_tree
+from tocsin.papers.be_star_tree.betree_match_kernels import ExpandedEvent, match_tree
 from tocsin.papers.be_star_tree.betree_settle_kernels import insert_expressions, settle_buckets
 from tocsin.papers.be_star_tree.betree_shrink_kernels import remove_expressions
 
-#: What is wasted and not worth building anew.
-SMALL = 4096
+#: Up to this much waste is not worth compaction.
+MIN_WASTE = 4096
+
+
+@dataclass(frozen=True)
+class TreeOptions:
+    """Parameters of a tree: `leaf`, `beta` and `alpha` are the paper's."""
+
+    #: items of a bucket, at most, unless it cannot be split
+    leaf: int = 32
+    #: which attributes partition a bucket first
+    first: Literal["rare", "popular"] = "rare"
+    split: Literal["exhaustive", "approximate"] = "exhaustive"
+    #: how many times as long a range may make a bucket before the directory grows a level above it
+    beta: int = 4
+    #: percent of a bucket's items that each side of a split gets at least
+    alpha: int = 10
+    #: an expression's whole weight bounds the best, too, which the paper does not do
+    is_capped: bool = True
+
+
+#: The fastest measured here; the paper has leaves of 5, popular attributes first and no cap.
+DEFAULT_OPTIONS = TreeOptions()
 
 
 class BEStarTree:
-    """Keeps conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
+    """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
     is_rigid = False
     name = "BE*-Tree"
@@ -86,33 +114,25 @@ class BEStarTree:
         capacity: int = 16,
         *,
         score: str = "sum",
-        leaf: int = 32,
-        first: Literal["rare", "popular"] = "rare",
-        split: Literal["exhaustive", "approximate"] = "exhaustive",
-        beta: int = 4,
-        alpha: int = 10,
+        options: TreeOptions = DEFAULT_OPTIONS,
         is_batch: bool = True,
-        is_capped: bool = True,
     ) -> None:
-        """`leaf`, `beta` and `alpha` (in percent) are the paper's; `first`: which attributes partition first.
-
-        With `is_batch`, conjunctions that outnumber those already there are built into the tree at once. With
-        `is_capped`, an expression's whole weight bounds the best, too, which the paper does not do.
-        """
+        """With `is_batch`, conjunctions that outnumber the existing ones are built into the tree at once."""
         self._capacity = capacity
         self._is_batch = is_batch
         self._store = PredicateStore(capacity)
         self._codes = TreeCodes(self._store, SCORES[score])
         self._settings = np.zeros(SETTINGS, np.int64)
-        self._settings[[LEAF, BETA, ALPHA, IS_RIGID]] = leaf, beta, alpha, self.is_rigid
-        self._settings[IS_EXHAUSTIVE] = split == "exhaustive"
-        self._settings[IS_RARE_FIRST] = first == "rare"
+        self._settings[[LEAF, BETA, ALPHA]] = options.leaf, options.beta, options.alpha
+        self._settings[IS_RIGID] = self.is_rigid
+        self._settings[IS_EXHAUSTIVE] = options.split == "exhaustive"
+        self._settings[IS_RARE_FIRST] = options.first == "rare"
         self._settings[SCORE] = SCORES[score]
-        self._settings[IS_CAPPED] = is_capped
+        self._settings[IS_CAPPED] = options.is_capped
         self._n_sweeps = 0
         self._rows = capacity
         self._n_here = 0
-        self._plant()
+        self._reset()
 
     def __len__(self) -> int:
         return self._n_here
@@ -120,7 +140,7 @@ class BEStarTree:
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
         """Add n subscriptions, each with one predicate a column set; none is satisfied by every event.
 
-        Cost of one: the buckets on its way and their bounds, and amortised the splits that it causes.
+        Cost of one: the buckets on its path and their bounds, and amortised the splits that it causes.
         """
         if len(slots) == 0:
             return
@@ -130,28 +150,28 @@ class BEStarTree:
         if is_many:
             self._build()
             return
-        self._fit()
-        self._codes.add(slots, self._tree.score, self._tree.is_sure)
-        self._run(insert_expressions, self._possible(slots), self._store.columns.slots)
-        self._tidy()
+        self._ensure_capacity()
+        self._codes.add(slots, self._tree.score, self._tree.is_exact)
+        self._apply_kernel(insert_expressions, self._possible(slots), self._store.columns.slots)
+        self._compact_if_needed()
 
     def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost of one: the buckets above it whose bounds follow from it."""
+        """Remove subscriptions. Cost of one: the buckets above it whose bounds depend on it."""
         if len(slots) == 0:
             return
         self._n_here -= len(slots)
-        self._fit()
-        self._run(remove_expressions, np.array(slots, np.int32))
+        self._ensure_capacity()
+        self._apply_kernel(remove_expressions, np.array(slots, np.int32))
         self._store.remove(slots)
         if self._store.n_sweeps > self._n_sweeps:
             self._build()
-        self._tidy()
+        self._compact_if_needed()
 
     def recycle(self, threshold: float = 0.0) -> int:
-        """Take partitions of the root whose rank has fallen below a threshold apart; insert what was in them.
+        """Dissolve partitions of the root with a rank below a threshold, and reinsert their conjunctions.
 
-        The rank falls with what events evaluate in vain. Returns how many conjunctions were inserted anew.
-        Cost: as to remove and to add them.
+        The rank falls with evaluations that fail. Returns the number of reinserted conjunctions. Cost: as to
+        remove and to add them.
         """
         tree = self._tree
         roots = tree.root[tree.root >= 0]
@@ -159,34 +179,33 @@ class BEStarTree:
         bad = roots[tree.partitions["rank"][roots] < threshold]
         slots = slots[np.isin(self._root_partitions(slots), bad)]
         if len(slots):
-            self._fit()
-            self._run(remove_expressions, slots)
-            self._run(insert_expressions, slots, self._store.columns.slots)
-            self._tidy()
+            self._ensure_capacity()
+            self._apply_kernel(remove_expressions, slots)
+            self._apply_kernel(insert_expressions, slots, self._store.columns.slots)
+            self._compact_if_needed()
         return len(slots)
 
     def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
 
-        Cost of an event: the buckets that it meets and their items; where the best are asked for, only those
-        whose summaries promise enough.
+        Cost of an event: the buckets that it meets and their items; for the best, only those whose summaries
+        allow a score that is high enough.
         """
         if len(self) == 0 or events.n_events == 0 or top == 0:
             return ChangeSet.empty()
-        # Arrays of their own: a cut of a report is not always contiguous to the compiler.
-        self._fit()
+        self._ensure_capacity()
         best = empty_best(1, 0 if top is None else min(top, len(self)))
-        columns, laid = self._store.translate(events), self._laid(events)
+        columns, expanded = self._store.translate(events), self._empty_expansion(events)
         out = empty_report(self._rows)
         with np.errstate(all="ignore"):
             while not match_tree(
-                self._tree, self._store.columns, self._codes.columns, columns, laid, best, ids, out
+                self._tree, self._store.columns, self._codes.columns, columns, expanded, best, ids, out
             ):
-                out = grown_report(out, len(out.step) + best.slot.shape[1] + 1)
+                out = enlarged_report(out, len(out.step) + best.slot.shape[1] + 1)
             n_rows = int(out.progress[N_ROWS])
             self._rows = max(self._capacity, n_rows + n_rows // 4, events.n_events)
             if top is None:
-                return told(out, events.n_events, self._store.top)
+                return sorted_changes(out, events.n_events, self._store.top)
         return changes_of(out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows])
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -194,20 +213,20 @@ class BEStarTree:
         return ChangeSet.empty()
 
     def conjunctions(self, slots: Ints) -> Conjunctions:
-        """What subscriptions were registered with. Cost: linear in everything."""
+        """The conjunctions of subscriptions. Cost: linear in the whole store."""
         return self._store.conjunctions(slots)
 
     def parameters(self, slot: int) -> dict[str, object]:
-        """The predicates that a subscription was registered with, in words. Cost: linear in everything."""
+        """The predicates of a subscription, in words. Cost: linear in the whole store."""
         return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
 
     def arrays(self) -> Arrays:
-        """What each slot holds, as the scan saves it. Cost: linear."""
+        """The conjunction of each slot, in the format of the scan. Cost: linear."""
         counts = self._store.columns.slots["count"][: self._store.top]
         return saved_arrays(counts, self._store.conjunctions(np.flatnonzero(counts >= 0)))
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Cost: as to register all at once."""
+        """Restore the state that `arrays` was taken from. Cost: as to register all at once."""
         counts, _ = restored_arrays(arrays)
         self._store.restore(arrays)
         self._n_here = int(np.count_nonzero(counts >= 0))
@@ -231,28 +250,28 @@ class BEStarTree:
             "an event visits those that it meets"
         )
 
-    def _plant(self) -> None:
-        """A tree of nothing but a root."""
-        room = max(self._capacity, 2)
+    def _reset(self) -> None:
+        """Start over with nothing but a root."""
+        capacity = max(self._capacity, 2)
         state = np.zeros(STATES, np.int64)
         state[N_NODES] = 1
         state[[FREE_NODE, FREE_PARTITION]] = -1
-        nodes, details = np.zeros(room, NODE), np.zeros(room, DETAIL)
+        nodes, details = np.zeros(capacity, NODE), np.zeros(capacity, DETAIL)
         for field in ("left", "right", "partitions", "partition"):
             nodes[field][0] = -1
-        details["parent"][0], details["capacity"][0] = -1, self._settings[LEAF]
+        details["parent"][0], details["max_items"][0] = -1, self._settings[LEAF]
         self._tree = Tree(
             nodes=nodes,
             details=details,
-            partitions=np.zeros(room, PARTITION),
-            items=np.zeros(room, ITEM),
-            boxes=np.zeros((room, 2)),
-            entries=np.zeros(room, ENTRY),
-            summaries=np.zeros((room, 2, 3), np.int32),
-            home=np.full(room, -1, np.int32),
-            place=np.full(room, -1, np.int32),
-            score=np.zeros(room),
-            is_sure=np.zeros(room, np.int8),
+            partitions=np.zeros(capacity, PARTITION),
+            items=np.zeros(capacity, ITEM),
+            boxes=np.zeros((capacity, 2)),
+            entries=np.zeros(capacity, ENTRY),
+            summaries=np.zeros((capacity, 2, 3), np.int32),
+            home=np.full(capacity, -1, np.int32),
+            place=np.full(capacity, -1, np.int32),
+            score=np.zeros(capacity),
+            is_exact=np.zeros(capacity, np.int8),
             root=np.full(1, -1, np.int32),
             state=state,
             settings=self._settings,
@@ -265,21 +284,21 @@ class BEStarTree:
             work=np.zeros(64, np.int32),
         )
 
-    def _fit(self) -> None:
-        """Have columns for all slots and keys that there are, and know the largest of everything."""
+    def _ensure_capacity(self) -> None:
+        """Ensure columns for all slots and keys, and update the largest sizes."""
         tree, scratch, n_keys = self._tree, self._scratch, self._store.n_keys
         self._tree = tree = tree._replace(
-            home=grown(tree.home, self._store.top, -1),
-            place=grown(tree.place, self._store.top, -1),
-            score=grown(tree.score, self._store.top),
-            is_sure=grown(tree.is_sure, self._store.top),
-            root=grown(tree.root, n_keys, -1),
+            home=ensure_capacity(tree.home, self._store.top, -1),
+            place=ensure_capacity(tree.place, self._store.top, -1),
+            score=ensure_capacity(tree.score, self._store.top),
+            is_exact=ensure_capacity(tree.is_exact, self._store.top),
+            root=ensure_capacity(tree.root, n_keys, -1),
         )
         self._scratch = Scratch(
-            mark=grown(scratch.mark, n_keys, -1.0),
-            asking=grown(scratch.asking, n_keys),
-            first=grown(scratch.first, n_keys),
-            keys=grown(scratch.keys, n_keys),
+            mark=ensure_capacity(scratch.mark, n_keys, -1.0),
+            asking=ensure_capacity(scratch.asking, n_keys),
+            first=ensure_capacity(scratch.first, n_keys),
+            keys=ensure_capacity(scratch.keys, n_keys),
             work=scratch.work,
         )
         used = slice(int(tree.state[N_NODES]))
@@ -287,15 +306,15 @@ class BEStarTree:
         tree.state[LONGEST] = tree.summaries[used, :, COUNT].max()
 
     def _possible(self, slots: Ints) -> Ints:
-        """Those that some event can satisfy: the others need no place in the tree."""
+        """The slots that some event can satisfy: the others stay out of the tree."""
         held = self._store.columns.slots[slots]
         low = self._store.columns.predicates["low"][runs_of(held["start"], held["count"])]
         owner = np.repeat(np.arange(len(slots)), held["count"])
         is_never = np.bincount(owner, np.isnan(low), minlength=len(slots)) > 0
         return np.array(slots, np.int32)[~is_never]
 
-    def _run(self, kernel: Callable[..., tuple[int, int]], slots: Ints, *first: np.ndarray) -> None:
-        """Have a kernel take slots one after the other, with more room whenever it asks for it."""
+    def _apply_kernel(self, kernel: Callable[..., tuple[int, int]], slots: Ints, *first: np.ndarray) -> None:
+        """Run a kernel over slots, and grow the columns whenever it answers FULL."""
         begin = np.int64(0)
         with np.errstate(all="ignore"):
             while True:
@@ -307,7 +326,7 @@ class BEStarTree:
                 self._grow()
 
     def _grow(self) -> None:
-        """The room that a kernel asked for, and twice what there was."""
+        """Grow the columns to what a kernel asked for, at least to twice their size."""
         tree, state, work = self._tree, self._tree.state, self._scratch.work
         wanted = {
             "nodes": WANTED_NODES,
@@ -318,22 +337,24 @@ class BEStarTree:
             "boxes": WANTED_BOXES,
             "entries": WANTED_ENTRIES,
         }
-        larger = {name: grown(getattr(tree, name), int(state[want])) for name, want in wanted.items()}
+        larger = {
+            name: ensure_capacity(getattr(tree, name), int(state[want])) for name, want in wanted.items()
+        }
         self._tree = tree._replace(**larger)
-        self._scratch = self._scratch._replace(work=grown(work, int(state[WANTED_WORK])))
+        self._scratch = self._scratch._replace(work=ensure_capacity(work, int(state[WANTED_WORK])))
 
     def _build(self) -> None:
-        """Everything at once: all in the root, which is then split as far as it must be."""
+        """Build everything at once: all in the root, which is then split as far as needed."""
         counts = self._store.columns.slots["count"][: self._store.top]
         slots = self._possible(np.flatnonzero(counts >= 0).astype(np.int32))
         self._n_sweeps = self._store.n_sweeps
-        self._plant()
-        self._fit()
+        self._reset()
+        self._ensure_capacity()
         tree, held = self._tree, self._store.columns.slots[slots]
         items = np.zeros(max(len(slots), 1), ITEM)
         items["slot"][: len(slots)] = slots
         items["start"][: len(slots)], items["count"][: len(slots)] = held["start"], held["count"]
-        tree.nodes["count"][0] = tree.details["room"][0] = len(slots)
+        tree.nodes["count"][0] = tree.details["capacity"][0] = len(slots)
         tree.state[[N_ITEMS, BIGGEST]] = len(slots)
         tree.home[slots], tree.place[slots] = 0, np.arange(len(slots))
         self._tree = tree._replace(items=items)
@@ -343,30 +364,30 @@ class BEStarTree:
                 self._grow()
         self._compact()
 
-    def _tidy(self) -> None:
-        """Write everything afresh if half of it is waste, or has come since predicates were packed."""
+    def _compact_if_needed(self) -> None:
+        """Compact if half of the tree is waste, or most predicates came after bounds were collected."""
         state = self._tree.state
         used = int(state[N_ITEMS] + state[N_BOXES] + state[N_ENTRIES])
-        if state[WASTED] > max(SMALL, used // 2) or self._codes.is_stale:
+        if state[WASTED] > max(MIN_WASTE, used // 2) or self._codes.is_stale:
             self._compact()
 
     def _compact(self) -> None:
-        """The tree without gaps; predicates lie, and are packed, in the order in which they are read."""
+        """Rewrite the tree without gaps, with predicates packed in the order of reads."""
         self._tree = tree = compacted(self._tree)
         items = tree.items[: tree.state[N_ITEMS]]
         slots = items["slot"].copy()
         self._store.arrange(slots)
-        self._codes.collect(slots, tree.score, tree.is_sure)
+        self._codes.collect(slots, tree.score, tree.is_exact)
         items["start"] = self._store.columns.slots["start"][slots]
-        items["score"], items["is_sure"] = tree.score[slots], tree.is_sure[slots]
+        items["score"], items["is_sure"] = tree.score[slots], tree.is_exact[slots]
 
-    def _laid(self, events: Events) -> Laid:
+    def _empty_expansion(self, events: Events) -> ExpandedEvent:
         n_keys, n_nodes = self._store.n_keys, int(self._tree.state[N_NODES])
         missing: Floats = np.full(n_keys, np.nan)
         code = np.full(n_keys, LACKING, np.int64)
-        # The key of predicates that are not packed: every event meets them.
+        # The key of predicates that cannot be packed: every event meets them.
         code[0] = 0
-        return Laid(
+        return ExpandedEvent(
             low=missing,
             high=missing.copy(),
             weight=np.zeros(n_keys),
@@ -375,12 +396,12 @@ class BEStarTree:
             keys=np.empty(n_keys, np.int32),
             stack=np.empty(n_nodes + 1, np.int32),
             found=np.empty(int(self._tree.state[BIGGEST]), np.int32),
-            promise=np.empty(n_nodes + 1),
-            waiting=np.empty(n_nodes + 1, np.int32),
+            queue_bound=np.empty(n_nodes + 1),
+            queue=np.empty(n_nodes + 1, np.int32),
         )
 
     def _root_partitions(self, slots: Ints) -> Ints:
-        """The partition of the root that each of some slots is below; -1 for those in the root itself."""
+        """The partition of the root above each slot; -1 for those in the root itself."""
         tree = self._tree
         node = tree.home[slots].copy()
         partition = tree.nodes["partition"][node]
@@ -392,7 +413,7 @@ class BEStarTree:
 
 
 class BETree(BEStarTree):
-    """The ancestor: space is halved wherever the items are, and nothing bounds what is below a bucket."""
+    """The predecessor: space is halved regardless of the items, and buckets have no bounds."""
 
     is_rigid = True
     name = "BE-Tree"

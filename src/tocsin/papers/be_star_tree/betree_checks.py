@@ -1,11 +1,11 @@
-"""What must hold of a BE*-Tree after each step. For tests."""
+"""Invariants of a BE*-Tree after each step. For tests."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints
-from tocsin.indexes.matching.access_layout_kernels import pack_predicate
+from tocsin.arrays.types import Ints
+from tocsin.indexes.matching.access.layout_kernels import pack_predicate
 from tocsin.indexes.matching.scan_kernels import MatchColumns
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
@@ -28,7 +28,7 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
 
 
 def check_tree(tree: Tree, scratch: Scratch, columns: MatchColumns, slots: Ints) -> None:
-    """Assert that all columns agree, and that `slots` are where they must be."""
+    """Assert that all columns agree, and that the tree holds `slots`."""
     assert (scratch.mark == -1.0).all()
     assert (scratch.asking == 0).all()
     assert scratch.work[0] == 0
@@ -39,10 +39,10 @@ def check_tree(tree: Tree, scratch: Scratch, columns: MatchColumns, slots: Ints)
 
 
 def check_codes(tree: Tree, codes: Codes, columns: MatchColumns) -> None:
-    """Assert that predicates are packed by the bounds around them, and what is sure has bounds of its own."""
+    """Assert that predicates are packed by the nearest bounds, and exact ones by bounds of their own."""
     for slot in np.flatnonzero(tree.home >= 0).tolist():
         start, count = columns.slots[slot].tolist()
-        is_sure = True
+        is_exact = True
         for place in range(start, start + count):
             low, high, _, key, test = columns.predicates[place].tolist()
             begin, end = codes.bounds.first[key : key + 2].tolist()
@@ -50,14 +50,14 @@ def check_codes(tree: Tree, codes: Codes, columns: MatchColumns) -> None:
             values = values[~np.isnan(values)]
             first, last = np.searchsorted(values, low, side="right") - 1, np.searchsorted(values, high)
             assert codes.packed[place] == pack_predicate(key, int(first), int(last))
-            is_sure &= test < 0 and low in values[max(first, 0) :] and high in values[: last + 1]
-        assert tree.is_sure[slot] == is_sure
+            is_exact &= test < 0 and low in values[max(first, 0) :] and high in values[: last + 1]
+        assert tree.is_exact[slot] == is_exact
 
 
 def _check_bucket(
     tree: Tree, scratch: Scratch, columns: MatchColumns, node: int, used: set[int], seen: list[int]
 ) -> list[int]:
-    """Check a bucket and all below it; the places of the expressions that are there."""
+    """Check a bucket and all below it. Returns the places of their expressions."""
     bucket, detail = tree.nodes[node], tree.details[node]
     own: list[int] = []
     for number in range(bucket["first"], bucket["first"] + bucket["count"]):
@@ -66,11 +66,11 @@ def _check_bucket(
         assert tree.place[item["slot"]] == number
         assert columns.slots[item["slot"]].tolist() == (item["start"], item["count"])
         assert tree.score[item["slot"]] == item["score"]
-        assert tree.is_sure[item["slot"]] == item["is_sure"]
+        assert tree.is_exact[item["slot"]] == item["is_sure"]
         own.append(number)
         seen.append(int(item["slot"]))
-    assert bucket["count"] <= detail["room"]
-    assert bucket["count"] <= max(int(detail["capacity"]), int(tree.settings[LEAF]))
+    assert bucket["count"] <= detail["capacity"]
+    assert bucket["count"] <= max(int(detail["max_items"]), int(tree.settings[LEAF]))
     listed = list(own)
     partition = int(bucket["partitions"])
     keys: set[int] = set()
@@ -116,7 +116,7 @@ def _check_ranges(
     everything: list[int],
     children: list[int],
 ) -> None:
-    """What is below is within the bucket, siblings are disjoint, and no item fits a child."""
+    """Everything below is within the bucket, siblings are disjoint, and no item fits a child."""
     bucket = tree.nodes[node]
     for number in everything:
         low, high = _range(tree, columns, number, int(bucket["key"]))
@@ -142,7 +142,7 @@ def _check_bounds(
     listed: list[int],
     everything: list[int],
 ) -> None:
-    """Boxes and summaries are what follows from the expressions, no more."""
+    """Boxes and summaries are tight for the expressions."""
     level, first = int(tree.nodes[node]["level"]), int(tree.details[node]["box"])
     for which, members in ((ALL, everything), (OWN, listed)):
         for dimension in range(level):

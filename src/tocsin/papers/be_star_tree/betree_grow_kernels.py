@@ -1,19 +1,20 @@
-"""Kernels that add expressions to a BE*-Tree and take them out.
+"""Kernels that add expressions to a BE*-Tree and remove them.
 
-Every kernel asks for room first, and answers FULL before it has changed anything.
+Every kernel checks capacity first, and answers FULL before it has changed anything.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
 from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,
     BETA,
     BIGGEST,
+    CAPACITY,
     DEPTH,
     FREE_NODE,
     FREE_PARTITION,
@@ -25,7 +26,6 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
     N_ITEMS,
     N_NODES,
     N_PARTITIONS,
-    ROOM,
     WANTED_BOXES,
     WANTED_ENTRIES,
     WANTED_ITEMS,
@@ -44,14 +44,12 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
 )
 from tocsin.papers.be_star_tree.betree_split_kernels import LEFT, OVERLAP, RIGHT
 
-#: Statuses.
-DONE = 0
-FULL = 1
-
 
 @kernel
-def has_room(tree: Tree, scratch: Scratch, nodes: Whole, items: Whole, levels: Whole, entries: Whole) -> bool:
-    """Whether there is room for so many buckets, each with a partition and to be looked at, and the rest."""
+def has_capacity(
+    tree: Tree, scratch: Scratch, nodes: Whole, items: Whole, levels: Whole, entries: Whole
+) -> bool:
+    """Whether there is capacity for new buckets, each with a partition and to be settled, and the rest."""
     state = tree.state
     state[WANTED_NODES] = state[N_NODES] + nodes
     state[WANTED_PARTITIONS] = state[N_PARTITIONS] + nodes
@@ -70,8 +68,8 @@ def has_room(tree: Tree, scratch: Scratch, nodes: Whole, items: Whole, levels: W
 
 
 @kernel
-def make_node(tree: Tree, partition: Whole, parent: Whole, level: Whole, room: Whole) -> int:
-    """A new bucket without anything, for `room` items."""
+def make_node(tree: Tree, partition: Whole, parent: Whole, level: Whole, capacity: Whole) -> int:
+    """A new empty bucket with capacity for items."""
     state = tree.state
     node = state[FREE_NODE]
     if node >= 0:
@@ -85,13 +83,13 @@ def make_node(tree: Tree, partition: Whole, parent: Whole, level: Whole, room: W
     bucket["first"], bucket["count"] = state[N_ITEMS], 0
     bucket["partition"], bucket["level"] = partition, level
     bucket["key"] = tree.partitions[partition]["key"] if partition >= 0 else 0
-    detail["parent"], detail["room"], detail["capacity"] = parent, room, tree.settings[LEAF]
+    detail["parent"], detail["capacity"], detail["max_items"] = parent, capacity, tree.settings[LEAF]
     detail["box"] = state[N_BOXES]
     detail["cell_low"], detail["cell_high"] = -np.inf, np.inf
     above = parent if parent >= 0 or partition < 0 else tree.partitions[partition]["home"]
     detail["depth"] = tree.details[above]["depth"] + 1 if above >= 0 else 0
     state[DEPTH] = max(state[DEPTH], detail["depth"])
-    state[N_ITEMS] += room
+    state[N_ITEMS] += capacity
     if not tree.settings[IS_RIGID]:
         state[N_BOXES] += 2 * level
         tree.boxes[detail["box"] : state[N_BOXES], 0] = np.inf
@@ -102,9 +100,9 @@ def make_node(tree: Tree, partition: Whole, parent: Whole, level: Whole, room: W
 
 @kernel
 def free_node(tree: Tree, node: Whole) -> None:
-    """Forget a bucket that has nothing."""
-    waste = tree.details[node]["room"] + 2 * tree.nodes[node]["level"]
-    tree.state[WASTED] += waste + tree.summaries[node, :, ROOM].sum()
+    """Free an empty bucket."""
+    waste = tree.details[node]["capacity"] + 2 * tree.nodes[node]["level"]
+    tree.state[WASTED] += waste + tree.summaries[node, :, CAPACITY].sum()
     tree.nodes[node]["level"] = -1
     tree.details[node]["parent"] = tree.state[FREE_NODE]
     tree.state[FREE_NODE] = node
@@ -112,7 +110,7 @@ def free_node(tree: Tree, node: Whole) -> None:
 
 @kernel
 def make_partition(tree: Tree, home: Whole, key: Whole) -> int:
-    """A new partition of a bucket, with one bucket of its own, which is handed back."""
+    """A new partition of a bucket, with one bucket of its own, which is returned."""
     state = tree.state
     partition = state[FREE_PARTITION]
     if partition >= 0:
@@ -134,7 +132,7 @@ def make_partition(tree: Tree, home: Whole, key: Whole) -> int:
 
 @kernel
 def free_partition(tree: Tree, partition: Whole) -> int:
-    """Forget a partition whose top is gone. Returns the bucket that it belonged to."""
+    """Free a partition whose top is gone. Returns the bucket that it belonged to."""
     gone = tree.partitions[partition]
     home, key, rank = gone["home"], gone["key"], gone["rank"]
     before = tree.nodes[home]["partitions"]
@@ -157,10 +155,10 @@ def free_partition(tree: Tree, partition: Whole) -> int:
 
 @kernel
 def update_rank(tree: Tree, partition: Whole, change: Whole) -> None:
-    """Take a number of new expressions into a partition's rank, and that into those above.
+    """Add new expressions to a partition's rank, and to the ranks above.
 
-    The gain of a bucket's items is how many predicates of each are decided on the way to them: the levels.
-    The loss is what events evaluate in vain. A partition's rank is its own and that of those below.
+    The gain of a bucket's items is the number of predicates decided on the path to them: the levels. The loss
+    is evaluations that fail. A partition's rank is its own and that of those below.
     """
     one = tree.partitions[partition]
     one["count"] += change
@@ -175,21 +173,21 @@ def update_rank(tree: Tree, partition: Whole, change: Whole) -> None:
 
 @kernel
 def put_item(tree: Tree, node: Whole, slot: Whole, start: Whole, count: Whole) -> None:
-    """Add an item, moving all of a bucket's to where there is room for twice as many if need be."""
+    """Add an item; a full bucket moves its items and doubles its capacity."""
     bucket, detail, state = tree.nodes[node], tree.details[node], tree.state
     held = bucket["count"]
-    if held == detail["room"]:
-        begin, room = state[N_ITEMS], max(2 * np.int64(held), 2)
-        state[N_ITEMS] += room
+    if held == detail["capacity"]:
+        begin, capacity = state[N_ITEMS], max(2 * np.int64(held), 2)
+        state[N_ITEMS] += capacity
         state[WASTED] += held
         for number in range(held):
             tree.items[begin + number] = tree.items[bucket["first"] + number]
             tree.place[tree.items[begin + number]["slot"]] = begin + number
-        bucket["first"], detail["room"] = begin, room
+        bucket["first"], detail["capacity"] = begin, capacity
     place = bucket["first"] + held
     item = tree.items[place]
     item["slot"], item["start"], item["count"] = slot, start, count
-    item["score"], item["is_sure"] = tree.score[slot], tree.is_sure[slot]
+    item["score"], item["is_sure"] = tree.score[slot], tree.is_exact[slot]
     tree.home[slot], tree.place[slot] = node, place
     bucket["count"] = held + 1
     state[BIGGEST] = max(state[BIGGEST], held + 1)
@@ -228,8 +226,8 @@ def choose_partition(tree: Tree, node: Whole, predicates: Records, start: Whole,
 
 
 @kernel
-def give_parent(tree: Tree, node: Whole) -> int:
-    """A new bucket in the place of `node`, which becomes its left child: the directory grows upwards."""
+def insert_parent(tree: Tree, node: Whole) -> int:
+    """Insert a bucket above `node`, which becomes its left child: the directory grows upwards."""
     partition, parent = tree.nodes[node]["partition"], tree.details[node]["parent"]
     above = make_node(
         tree, np.int64(partition), np.int64(parent), np.int64(tree.nodes[node]["level"]), np.int64(2)
@@ -247,10 +245,10 @@ def give_parent(tree: Tree, node: Whole) -> int:
 
 
 @kernel
-def make_child(tree: Tree, node: Whole, side: Whole, room: Whole) -> int:
+def make_child(tree: Tree, node: Whole, side: Whole, capacity: Whole) -> int:
     """A new bucket on one side of another; a rigid one has half of its cell."""
     bucket, detail = tree.nodes[node], tree.details[node]
-    child = make_node(tree, np.int64(bucket["partition"]), node, np.int64(bucket["level"]), room)
+    child = make_node(tree, np.int64(bucket["partition"]), node, np.int64(bucket["level"]), capacity)
     if side == LEFT:
         bucket["left"] = child
     else:
@@ -287,7 +285,7 @@ def choose_side(tree: Tree, node: Whole, low: float, high: float) -> int:
         return choose_rigid_side(tree, node, low, high)
     left, right = tree.nodes[node]["left"], tree.nodes[node]["right"]
     if left < 0 or right < 0:
-        # An only child does not grow: it would take all that its parent has, and its own only child, too.
+        # An only child does not grow: it would take all of its parent, and so would its own only child.
         only = tree.nodes[max(left, right)]
         if not (low <= only["high"] and only["low"] <= high):
             return RIGHT if left >= 0 else LEFT
@@ -310,8 +308,8 @@ def choose_side(tree: Tree, node: Whole, low: float, high: float) -> int:
 
 
 @kernel
-def note_work(scratch: Scratch, node: Whole) -> None:
-    """Have a bucket looked at."""
+def enqueue_bucket(scratch: Scratch, node: Whole) -> None:
+    """Push a bucket on the stack of buckets to settle."""
     scratch.work[0] += 1
     scratch.work[scratch.work[0]] = node
 
@@ -332,9 +330,9 @@ def find_enclosed(tree: Tree, node: Whole, low: float, high: float, predicates: 
 def enter_bucket(
     tree: Tree, top: Whole, predicates: Records, start: Whole, count: Whole, scratch: Scratch
 ) -> Whole:
-    """Go down a directory to the smallest bucket for an expression, widening those on the way.
+    """Go down a directory to the smallest bucket for an expression, and extend those on the path.
 
-    Buckets with items that a child has come to hold are noted.
+    Buckets with items that a child now contains are enqueued.
     """
     node = top
     low, high = find_range(predicates, start, count, np.int64(tree.nodes[top]["key"]))
@@ -345,7 +343,7 @@ def enter_bucket(
         if not tree.settings[IS_RIGID]:
             wide = length_of(min(low, bucket["low"]), max(high, bucket["high"]))
             if wide > tree.settings[BETA] * length_of(bucket["low"], bucket["high"]):
-                above = np.int64(give_parent(tree, node))
+                above = np.int64(insert_parent(tree, node))
                 include_bucket(tree, above, np.int64(ALL), node)
                 merge_summary(tree, above, node, np.int64(ALL), scratch.mark)
                 node = above
@@ -359,7 +357,7 @@ def enter_bucket(
             child = np.int64(make_child(tree, node, side, np.int64(2)))
         child_low, child_high = min(low, tree.nodes[child]["low"]), max(high, tree.nodes[child]["high"])
         if find_enclosed(tree, node, child_low, child_high, predicates) >= 0:
-            note_work(scratch, node)
+            enqueue_bucket(scratch, node)
         node = child
     include_below(tree, node, predicates, start, count, scratch.mark)
     return node
@@ -369,12 +367,12 @@ def enter_bucket(
 def place_expression(
     tree: Tree, top: Whole, slot: Whole, predicates: Records, start: Whole, count: Whole, scratch: Scratch
 ) -> None:
-    """Put an expression where it belongs below a bucket, -1 for the root; note what this may fill."""
+    """Insert an expression below a bucket, -1 for the root; enqueue the bucket that this may overfill."""
     node: Whole = np.int64(0)
     if top >= 0:
         node = enter_bucket(tree, top, predicates, start, count, scratch)
     while True:
-        # The own box is that of everything but the children: also of what goes into partitions.
+        # The own box covers everything but the children, partitions included.
         partition = choose_partition(tree, node, predicates, start, count)
         include_own(tree, node, partition < 0, predicates, start, count, scratch.mark)
         if partition < 0:
@@ -384,4 +382,4 @@ def place_expression(
     put_item(tree, node, slot, start, count)
     if tree.nodes[node]["partition"] >= 0:
         update_rank(tree, np.int64(tree.nodes[node]["partition"]), np.int64(1))
-    note_work(scratch, node)
+    enqueue_bucket(scratch, node)

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs, Ops
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Floats, Ints, Longs, Ops
 from tocsin.indexes.matching.common_kernels import PRODUCT, SUM, Records
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
 
-#: A bucket, as matching reads it, in one line of the cache: the range in the active dimension of everything
-#: in and below it, and of what is not in its children; children; first partition; items; active key, level.
+#: A bucket as matching reads it, one cache line: range in the active dimension of everything in and below it,
+#: and of what is not in its children; children; first partition; items; active key, level.
 NODE = np.dtype(
     [
         ("low", np.float64),
@@ -42,13 +42,13 @@ NODE = np.dtype(
     ],
     align=True,
 )
-#: The rest of a bucket: parent in its directory; room for items, and how many are too many; where its boxes
-#: are; how far it is from the root, at least; the cell that a rigid bucket stands for.
+#: The rest of a bucket: parent in its directory; allocated items, and the number that triggers a split; its
+#: boxes; lower bound of its depth; the cell that a rigid bucket stands for.
 DETAIL = np.dtype(
     [
         ("parent", np.int32),
-        ("room", np.int32),
         ("capacity", np.int32),
+        ("max_items", np.int32),
         ("box", np.int32),
         ("depth", np.int32),
         ("cell_low", np.float64),
@@ -56,8 +56,8 @@ DETAIL = np.dtype(
     ],
     align=True,
 )
-#: A partition: its key; the next one of the same bucket; that bucket; the top of its directory; rank; how
-#: many expressions are in its directory; predicates that events have evaluated in vain, and these events.
+#: A partition: its key; the next one of the same bucket; that bucket; the top of its directory; rank;
+#: expressions in its directory; failed evaluations of predicates by events, and these events.
 PARTITION = np.dtype(
     [
         ("key", np.int32),
@@ -72,8 +72,8 @@ PARTITION = np.dtype(
     ],
     align=True,
 )
-#: An expression in a bucket: its score where all weights of an event are 1; its slot, and its predicates;
-#: 1 if these decide as they are packed.
+#: An expression in a bucket: its score if all weights of an event are 1; its slot, and its predicates; 1 if
+#: these decide exactly as they are packed.
 ITEM = np.dtype(
     [
         ("score", np.float64),
@@ -87,9 +87,9 @@ ITEM = np.dtype(
 #: An entry of a summary.
 ENTRY = np.dtype([("weight", np.float64), ("key", np.int32)], align=True)
 
-#: Places in `Tree.state`: how much of each column is in use; free buckets and partitions, linked; what
-#: is wasted of items, boxes and entries; the greatest depth so far; the longest summary, and the most items
-#: of a bucket, at most.
+#: Places in `Tree.state`: used length of each column; heads of the free lists of buckets and partitions;
+#: wasted items, boxes and entries; the greatest depth so far; upper bounds of the longest summary and of the
+#: items of a bucket.
 N_NODES = 0
 N_PARTITIONS = 1
 N_ITEMS = 2
@@ -101,7 +101,7 @@ WASTED = 7
 DEPTH = 8
 LONGEST = 9
 BIGGEST = 10
-#: How much of each column a kernel that answered FULL asks for; and of `Scratch.work`.
+#: Lengths of columns, and of `Scratch.work`, that a kernel needs when it answers FULL.
 WANTED_NODES = 11
 WANTED_PARTITIONS = 12
 WANTED_ITEMS = 13
@@ -121,21 +121,21 @@ SCORE = 6
 IS_CAPPED = 7
 SETTINGS = 8
 
-#: Of a bucket's two boxes and summaries: all below it, and its own without its children.
+#: A bucket's two boxes and summaries: of all in and below it, and of its own without its children.
 ALL = 0
 OWN = 1
-#: The key that every expression puts its whole weight on: the first entry of each summary.
+#: The key that stands for an expression's whole weight: the first entry of each summary.
 WHOLE = 0
 #: More than any bound; times 0 it is 0.
 HUGE = 1e308
 #: Places in `Tree.summaries`.
 FIRST = 0
 COUNT = 1
-ROOM = 2
+CAPACITY = 2
 
 
 class Tree(NamedTuple):
-    """All columns."""
+    """All columns of a BE*-Tree."""
 
     nodes: Records
     details: Records
@@ -143,16 +143,16 @@ class Tree(NamedTuple):
     items: Records
     #: float64 (…, 2): low and high of each dimension of each box, ALL before OWN
     boxes: Floats
-    #: ENTRY, and int32 (buckets, 2, 3): FIRST, COUNT and ROOM of the summaries of a bucket, ALL and OWN
+    #: ENTRY, and int32 (buckets, 2, 3): FIRST, COUNT and CAPACITY of the summaries of a bucket, ALL and OWN
     entries: Records
     summaries: Ints
-    #: int32 (slots,): bucket and item of each expression, -1 where there is none
+    #: int32 (slots,): bucket and item of each expression, -1 without one
     home: Ints
     place: Ints
-    #: float64 and int8 (slots,): what its item has, too
+    #: float64 and int8 (slots,): copies of its item's
     score: Floats
-    is_sure: Ops
-    #: int32 (keys,): the partition of the root for each key, -1 where there is none
+    is_exact: Ops
+    #: int32 (keys,): the partition of the root for each key, -1 without one
     root: Ints
     #: int64 (STATES,) and (SETTINGS,); ALPHA is in percent
     state: Longs
@@ -160,17 +160,17 @@ class Tree(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What kernels work with; all is as it was when they return."""
+    """Scratch of kernels, which restore it before they return."""
 
-    #: float64 (keys,): weights of one expression or bucket; -1 where there is none
+    #: float64 (keys,): weights of one expression or bucket; -1 without one
     mark: Floats
-    #: int32 (keys,): how many items ask for a key; 0
+    #: int32 (keys,): items with a predicate on a key; 0
     asking: Ints
     #: int32 (keys,): first of a run; anything
     first: Ints
     #: int32 (keys,): keys of a bucket; anything
     keys: Ints
-    #: int32: buckets that are to be looked at, and how many there are in the first place
+    #: int32: stack of buckets to settle; its first element is their number
     work: Ints
 
 
@@ -191,9 +191,9 @@ def find_range(predicates: Records, start: Whole, count: Whole, key: Whole) -> t
 
 @kernel
 def mark_weights(predicates: Records, start: Whole, count: Whole, score: Whole, mark: Floats) -> None:
-    """Mark what an expression adds to a summary: for each key, what its score is at most by it, and for all.
+    """Mark an expression's entries of a summary: the most that each key, and all together, add to its score.
 
-    All are key 0, which no predicate has. Event weights are taken to be 1.
+    All together are key 0, which no predicate has. Event weights are taken to be 1.
     """
     total = 0.0
     for number in range(start, start + count):
@@ -211,7 +211,7 @@ def mark_weights(predicates: Records, start: Whole, count: Whole, score: Whole, 
 
 @kernel
 def unmark_weights(predicates: Records, start: Whole, count: Whole, mark: Floats) -> None:
-    """Leave no mark."""
+    """Undo `mark_weights`."""
     mark[WHOLE] = -1.0
     for number in range(start, start + count):
         mark[predicates[number]["key"]] = -1.0
@@ -219,16 +219,16 @@ def unmark_weights(predicates: Records, start: Whole, count: Whole, mark: Floats
 
 @kernel
 def add_entry(tree: Tree, node: Whole, which: Whole, key: Whole, weight: float) -> None:
-    """Add an entry to a summary, which moves to where it has room for twice as many if it must."""
+    """Add an entry to a summary, which moves and doubles its capacity if it is full."""
     summary, state = tree.summaries[node, which], tree.state
-    count, room = summary[COUNT], np.int64(summary[ROOM])
-    if count == room:
-        begin, larger = state[N_ENTRIES], max(2 * room, 4)
+    count, capacity = summary[COUNT], np.int64(summary[CAPACITY])
+    if count == capacity:
+        begin, larger = state[N_ENTRIES], max(2 * capacity, 4)
         state[N_ENTRIES] += larger
-        state[WASTED] += room
+        state[WASTED] += capacity
         for number in range(count):
             tree.entries[begin + number] = tree.entries[summary[FIRST] + number]
-        summary[FIRST], summary[ROOM] = begin, larger
+        summary[FIRST], summary[CAPACITY] = begin, larger
     entry = tree.entries[summary[FIRST] + count]
     entry["key"], entry["weight"] = key, weight
     summary[COUNT] = count + 1
@@ -239,7 +239,7 @@ def add_entry(tree: Tree, node: Whole, which: Whole, key: Whole, weight: float) 
 def raise_summary(
     tree: Tree, node: Whole, which: Whole, predicates: Records, start: Whole, count: Whole, mark: Floats
 ) -> None:
-    """Have a summary cover one more expression. Cost: linear in both."""
+    """Extend a summary to one more expression. Cost: linear in both."""
     begin = tree.summaries[node, which, FIRST]
     mark_weights(predicates, start, count, tree.settings[SCORE], mark)
     for number in range(begin, begin + tree.summaries[node, which, COUNT]):
@@ -256,7 +256,7 @@ def raise_summary(
 
 @kernel
 def merge_summary(tree: Tree, node: Whole, other: Whole, which: Whole, mark: Floats) -> None:
-    """Have the summary of all below a bucket cover a summary of another one, or its own. Cost: linear."""
+    """Extend the summary of all below a bucket to a summary of another one, or its own. Cost: linear."""
     begin, mine = tree.summaries[other, which, FIRST], tree.summaries[node, ALL, FIRST]
     end = begin + tree.summaries[other, which, COUNT]
     for number in range(begin, end):
@@ -277,7 +277,7 @@ def merge_summary(tree: Tree, node: Whole, other: Whole, which: Whole, mark: Flo
 def is_summary_touched(
     tree: Tree, node: Whole, which: Whole, predicates: Records, start: Whole, count: Whole, mark: Floats
 ) -> bool:
-    """Whether an expression that has gone put the greatest weight on some key."""
+    """Whether a removed expression had the greatest weight of some key."""
     mark_weights(predicates, start, count, tree.settings[SCORE], mark)
     begin, is_touched = tree.summaries[node, which, FIRST], False
     for number in range(begin, begin + tree.summaries[node, which, COUNT]):
@@ -296,16 +296,18 @@ def box_key(tree: Tree, node: Whole, dimension: Whole) -> int:
 
 
 @kernel
-def stretch_box(tree: Tree, node: Whole, which: Whole, dimension: Whole, low: float, high: float) -> None:
-    """Have one dimension of a box hold a range."""
+def extend_dimension(
+    tree: Tree, node: Whole, which: Whole, dimension: Whole, low: float, high: float
+) -> None:
+    """Extend one dimension of a box to a range."""
     level = tree.nodes[node]["level"]
     box = tree.boxes[tree.details[node]["box"] + which * level + dimension]
     box[0], box[1] = min(box[0], low), max(box[1], high)
 
 
 @kernel
-def show_box(tree: Tree, node: Whole) -> None:
-    """Write the active dimension of both boxes to where matching reads it."""
+def copy_active_dimension(tree: Tree, node: Whole) -> None:
+    """Copy the active dimension of both boxes to the bucket, where matching reads it."""
     bucket, first = tree.nodes[node], tree.details[node]["box"]
     level = bucket["level"]
     bucket["low"], bucket["high"] = tree.boxes[first + level - 1, 0], tree.boxes[first + level - 1, 1]
@@ -314,21 +316,23 @@ def show_box(tree: Tree, node: Whole) -> None:
 
 
 @kernel
-def widen_box(tree: Tree, node: Whole, which: Whole, predicates: Records, start: Whole, count: Whole) -> None:
-    """Have a box of a bucket hold one more expression."""
+def extend_box(
+    tree: Tree, node: Whole, which: Whole, predicates: Records, start: Whole, count: Whole
+) -> None:
+    """Extend a box of a bucket to one more expression."""
     for dimension in range(np.int64(tree.nodes[node]["level"])):
         low, high = find_range(predicates, start, count, np.int64(box_key(tree, node, dimension)))
-        stretch_box(tree, node, which, dimension, low, high)
-    show_box(tree, node)
+        extend_dimension(tree, node, which, dimension, low, high)
+    copy_active_dimension(tree, node)
 
 
 @kernel
 def include_below(
     tree: Tree, node: Whole, predicates: Records, start: Whole, count: Whole, mark: Floats
 ) -> None:
-    """Have the bounds of all below a bucket cover one more expression."""
+    """Extend the bounds of all below a bucket to one more expression."""
     if node > 0 and not tree.settings[IS_RIGID]:
-        widen_box(tree, node, np.int64(ALL), predicates, start, count)
+        extend_box(tree, node, np.int64(ALL), predicates, start, count)
         raise_summary(tree, node, np.int64(ALL), predicates, start, count, mark)
 
 
@@ -336,25 +340,25 @@ def include_below(
 def include_own(
     tree: Tree, node: Whole, is_item: bool, predicates: Records, start: Whole, count: Whole, mark: Floats
 ) -> None:
-    """Have the own bounds of a bucket cover an expression; the summary, only one of its items."""
+    """Extend a bucket's own box to an expression, and its own summary if that is one of its items."""
     if node > 0 and not tree.settings[IS_RIGID]:
-        widen_box(tree, node, np.int64(OWN), predicates, start, count)
+        extend_box(tree, node, np.int64(OWN), predicates, start, count)
         if is_item:
             raise_summary(tree, node, np.int64(OWN), predicates, start, count, mark)
 
 
 @kernel
 def include_bucket(tree: Tree, node: Whole, which: Whole, other: Whole) -> None:
-    """Have a box of a bucket hold all of another one, which has at least its dimensions."""
+    """Extend a box of a bucket to all of another one, which has at least its dimensions."""
     theirs = tree.details[other]["box"]
     for dimension in range(np.int64(tree.nodes[node]["level"])):
         box = tree.boxes[theirs + dimension]
-        stretch_box(tree, node, which, dimension, box[0], box[1])
+        extend_dimension(tree, node, which, dimension, box[0], box[1])
 
 
 @kernel
-def recover_own(tree: Tree, node: Whole, predicates: Records, mark: Floats) -> None:
-    """Find the own box and summary of a bucket afresh, from its items and the partitions below it."""
+def recompute_own(tree: Tree, node: Whole, predicates: Records, mark: Floats) -> None:
+    """Recompute the own box and summary of a bucket, from its items and the partitions below it."""
     bucket, own = tree.nodes[node], np.int64(OWN)
     if node == 0 or tree.settings[IS_RIGID]:
         return
@@ -366,18 +370,18 @@ def recover_own(tree: Tree, node: Whole, predicates: Records, mark: Floats) -> N
         start, count = np.int64(tree.items[number]["start"]), np.int64(tree.items[number]["count"])
         for dimension in range(level):
             low, high = find_range(predicates, start, count, np.int64(box_key(tree, node, dimension)))
-            stretch_box(tree, node, own, dimension, low, high)
+            extend_dimension(tree, node, own, dimension, low, high)
         raise_summary(tree, node, own, predicates, start, count, mark)
     partition = bucket["partitions"]
     while partition >= 0:
         include_bucket(tree, node, own, np.int64(tree.partitions[partition]["top"]))
         partition = tree.partitions[partition]["next"]
-    show_box(tree, node)
+    copy_active_dimension(tree, node)
 
 
 @kernel
-def recover_all(tree: Tree, node: Whole, mark: Floats) -> None:
-    """Find box and summary of all below a bucket afresh, from its own and those of what is below."""
+def recompute_all(tree: Tree, node: Whole, mark: Floats) -> None:
+    """Recompute box and summary of all below a bucket, from its own and its descendants'."""
     bucket, below = tree.nodes[node], np.int64(ALL)
     if node == 0 or tree.settings[IS_RIGID]:
         return
@@ -393,14 +397,14 @@ def recover_all(tree: Tree, node: Whole, mark: Floats) -> None:
     while partition >= 0:
         merge_summary(tree, node, np.int64(tree.partitions[partition]["top"]), below, mark)
         partition = tree.partitions[partition]["next"]
-    show_box(tree, node)
+    copy_active_dimension(tree, node)
 
 
 @kernel
 def order_buckets(tree: Tree, stack: Ints, out_nodes: Ints, out_partitions: Ints) -> tuple[int, int]:
     """Buckets and partitions in the order in which an event that meets all of them visits them.
 
-    Returns how many there are of each.
+    Returns the number of each.
     """
     n_nodes, n_partitions, n_stack = 0, 0, 1
     stack[0] = 0

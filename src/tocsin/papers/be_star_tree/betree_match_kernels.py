@@ -1,7 +1,7 @@
 """Kernels that match events by a BE*-Tree.
 
-All matches: every bucket that the event meets, in any order. The best few: partitions in the order of what
-their summaries promise, until the best one left cannot add anything.
+All matches: every bucket that the event meets, in any order. The best few: partitions in descending score
+upper bound by their summaries, until the best one left cannot add a match.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.matching.access_layout_kernels import GUARDS, KEY_SHIFT, LACKING
-from tocsin.indexes.matching.bound_kernels import Bounds
+from tocsin.arrays.intrinsics import read_scalar
+from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_SHIFT, LACKING
+from tocsin.indexes.matching.bound_kernels import PredicateBounds
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
@@ -20,10 +23,10 @@ from tocsin.indexes.matching.common_kernels import (
     PRODUCT,
     SUM,
     TEXT,
-    Best,
     EventColumns,
     IdOrder,
     Matches,
+    MatchHeaps,
     Records,
     Value,
     add_term,
@@ -33,9 +36,6 @@ from tocsin.indexes.matching.common_kernels import (
     report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.shared.jit import inlined, lean_kernel
-from tocsin.indexes.shared.lanes import read_alone
-from tocsin.indexes.shared.names_kernels import Whole
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes, encode_value
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,
@@ -52,43 +52,43 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
 
 #: Place in `Matches.progress`: runs written.
 N_RUNS = 3
-#: Events over which what partitions lose is averaged, about.
+#: Events over which failed evaluations are averaged, about.
 WINDOW = 1024.0
-#: Scores are rounded in another order than their bounds: this much more is always enough.
+#: Scores round in another order than their bounds: this factor always covers the difference.
 ROUNDING = 1.0 + 1e-9
 
 
-class Laid(NamedTuple):
-    """One event laid out by key, and what is still to be visited."""
+class ExpandedEvent(NamedTuple):
+    """One event expanded by key, and buckets and partitions to visit."""
 
-    #: float64 (keys,): the value, NaN where there is none; its weight, 0 where there is none; WHOLE has the
-    #: greatest weight, or one that bounds nothing
+    #: float64 (keys,): the value, NaN without one; its weight, 0 without one; WHOLE has the greatest weight,
+    #: or one that bounds nothing
     low: Floats
     high: Floats
     weight: Floats
-    #: int64 (keys,): the entry; and the value packed, LACKING where there is none, nothing for key 0
+    #: int64 (keys,): the entry; and the packed value, LACKING without one, 0 for key 0
     entry: Longs
     code: Longs
     #: int32 (entries,): the keys that the event has
     keys: Ints
-    #: int32 (buckets,): buckets
+    #: int32 (buckets,): stack of buckets
     stack: Ints
     #: int32 (items of a bucket,): those that may match
     found: Ints
-    #: float64 and int32 (partitions,): a heap of what partitions promise, the best at its root
-    promise: Floats
-    waiting: Ints
+    #: float64 and int32 (partitions,): a heap of partitions by score upper bound, the best at its root
+    queue_bound: Floats
+    queue: Ints
 
 
 @lean_kernel
-def lay_out_event(
-    bounds: Bounds, events: EventColumns, event: Whole, is_capped: bool, laid: Laid
+def expand_event(
+    bounds: PredicateBounds, events: EventColumns, event: Whole, is_capped: bool, expanded: ExpandedEvent
 ) -> tuple[int, bool, bool]:
     """Write an event's values by key.
 
-    Returns how many there are, whether no weight is negative, and whether all are 1.
+    Returns their number, whether no weight is negative, and whether all are 1.
     """
-    n_keys, is_bounded, is_even, greatest = 0, True, True, 0.0
+    n_keys, is_bounded, is_unweighted, weight_bound = 0, True, True, 0.0
     for entry in range(events.offsets[event], events.offsets[event + 1]):
         known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
         low, high = events.low[entry], events.high[entry]
@@ -98,35 +98,35 @@ def lay_out_event(
             low = read_prefix(events.heap, events.text_start[entry], np.int64(events.text_length[entry]))
             high = low
         key = KINDS * known + kind
-        laid.low[key], laid.high[key], laid.entry[key] = low, high, entry
-        laid.weight[key], laid.code[key] = events.weight[entry], encode_value(bounds, key, low, high)
-        is_even &= events.weight[entry] == 1.0
+        expanded.low[key], expanded.high[key], expanded.entry[key] = low, high, entry
+        expanded.weight[key], expanded.code[key] = events.weight[entry], encode_value(bounds, key, low, high)
+        is_unweighted &= events.weight[entry] == 1.0
         is_bounded &= events.weight[entry] >= 0.0
-        greatest = max(greatest, events.weight[entry])
-        laid.keys[n_keys] = key
+        weight_bound = max(weight_bound, events.weight[entry])
+        expanded.keys[n_keys] = key
         n_keys += 1
-    laid.weight[WHOLE] = greatest if is_capped else HUGE
-    return n_keys, is_bounded, is_even
+    expanded.weight[WHOLE] = weight_bound if is_capped else HUGE
+    return n_keys, is_bounded, is_unweighted
 
 
 @lean_kernel
-def take_out_event(laid: Laid, n_keys: int) -> None:
-    """Leave no value."""
+def clear_event(expanded: ExpandedEvent, n_keys: int) -> None:
+    """Undo `expand_event`."""
     for number in range(n_keys):
-        key = laid.keys[number]
-        laid.low[key] = laid.high[key] = np.nan
-        laid.weight[key], laid.code[key] = 0.0, LACKING
+        key = expanded.keys[number]
+        expanded.low[key] = expanded.high[key] = np.nan
+        expanded.weight[key], expanded.code[key] = 0.0, LACKING
 
 
 @lean_kernel
 def bound_score(entries: Records, begin: Whole, end: Whole, weight: Floats, kind: Whole) -> float:
-    """What no expression of a summary can exceed for the event laid out.
+    """The score upper bound of a summary's expressions for the expanded event.
 
-    That is what the event's keys may add up to, and no more than the whole of the greatest expression: an
-    event has more keys than most expressions ask for.
+    That is the sum over the event's keys, and no more than the whole of the greatest expression: an event has
+    more keys than most expressions have predicates.
     """
     bound = 1.0 if kind == PRODUCT else 0.0
-    # A key that the event lacks has no weight, and adds nothing: which these are cannot be predicted.
+    # A key that the event lacks has weight 0 and adds nothing: a branch here could not be predicted.
     if kind == SUM:
         for number in range(np.uint32(begin + 1), np.uint32(end)):
             bound += weight[np.uint32(entries[number]["key"])] * entries[number]["weight"]
@@ -138,44 +138,46 @@ def bound_score(entries: Records, begin: Whole, end: Whole, weight: Floats, kind
 
 
 @lean_kernel
-def push_promise(promise: Floats, waiting: Ints, size: int, bound: float, partition: Whole) -> None:
-    """Add a partition to the heap."""
+def push_partition(queue_bound: Floats, queue: Ints, size: int, bound: float, partition: Whole) -> None:
+    """Add a partition to the queue."""
     place = size
-    while place > 0 and promise[(place - 1) // 2] < bound:
-        promise[place], waiting[place] = promise[(place - 1) // 2], waiting[(place - 1) // 2]
+    while place > 0 and queue_bound[(place - 1) // 2] < bound:
+        queue_bound[place], queue[place] = queue_bound[(place - 1) // 2], queue[(place - 1) // 2]
         place = (place - 1) // 2
-    promise[place], waiting[place] = bound, partition
+    queue_bound[place], queue[place] = bound, partition
 
 
 @lean_kernel
-def pop_promise(promise: Floats, waiting: Ints, size: Whole) -> None:
-    """Take the root away from a heap of `size`."""
-    bound, partition, place = promise[size - 1], waiting[size - 1], 0
+def pop_partition(queue_bound: Floats, queue: Ints, size: Whole) -> None:
+    """Remove the root of a queue of `size`."""
+    bound, partition, place = queue_bound[size - 1], queue[size - 1], 0
     while 2 * place + 1 < size - 1:
         child = 2 * place + 1
-        if child + 1 < size - 1 and promise[child + 1] > promise[child]:
+        if child + 1 < size - 1 and queue_bound[child + 1] > queue_bound[child]:
             child += 1
-        if promise[child] <= bound:
+        if queue_bound[child] <= bound:
             break
-        promise[place], waiting[place] = promise[child], waiting[child]
+        queue_bound[place], queue[place] = queue_bound[child], queue[child]
         place = child
-    promise[place], waiting[place] = bound, partition
+    queue_bound[place], queue[place] = bound, partition
 
 
 @lean_kernel
 def holds_exactly(
-    columns: MatchColumns, start: Whole, count: Whole, events: EventColumns, laid: Laid
+    columns: MatchColumns, start: Whole, count: Whole, events: EventColumns, expanded: ExpandedEvent
 ) -> bool:
-    """Whether the event laid out satisfies all of an expression's predicates, by their bounds and tests."""
+    """Whether the expanded event satisfies all of an expression's predicates, by their bounds and tests."""
     for place in range(start, start + count):
         predicate = columns.predicates[place]
         key = np.int64(predicate["key"])
-        if not (laid.low[key] <= predicate["high"] and predicate["low"] <= laid.high[key]):
+        if not (expanded.low[key] <= predicate["high"] and predicate["low"] <= expanded.high[key]):
             return False
         if predicate["test"] >= 0:
-            entry = laid.entry[key]
+            entry = expanded.entry[key]
             length = np.int64(events.text_length[entry])
-            value = Value(laid.low[key], laid.high[key], events.text_start[entry], length, events.heap)
+            value = Value(
+                expanded.low[key], expanded.high[key], events.text_start[entry], length, events.heap
+            )
             if not passes_test(columns.tests[predicate["test"]], value, columns.operands, columns.heap):
                 return False
     return True
@@ -183,7 +185,7 @@ def holds_exactly(
 
 @lean_kernel
 def score_expression(predicates: Records, start: Whole, count: Whole, weight: Floats, kind: Whole) -> float:
-    """The score of an expression for the event laid out."""
+    """The score of an expression for the expanded event."""
     score = 1.0 if kind == PRODUCT else 0.0
     for place in range(start, start + count):
         term = predicates[place]["weight"] * weight[predicates[place]["key"]]
@@ -192,22 +194,22 @@ def score_expression(predicates: Records, start: Whole, count: Whole, weight: Fl
 
 
 @lean_kernel
-def sift_items(
+def filter_items(
     items: Records, packed: Longs, code: Longs, first: Whole, count: Whole, out_found: Ints
 ) -> tuple[int, Whole]:
-    """Which items of a bucket the event laid out meets, as far as packed predicates tell.
+    """The items of a bucket whose packed predicates the expanded event meets.
 
-    Returns how many these are, and how many predicates of items were compared.
+    Returns their number, and the number of predicates compared.
     """
-    # On its own, so that all it needs stays in registers. Unsigned indexes: a signed one may be negative,
-    # which costs a check at each use.
+    # A function of its own, so that everything stays in registers. Unsigned indexes: a signed one may be
+    # negative, which costs a check at each use.
     n_found, n_compared = np.uint32(0), np.int64(0)
     for number in range(np.uint32(first), np.uint32(first + count)):
         start, size = np.uint32(items[number]["start"]), np.uint32(items[number]["count"])
-        # Nothing stops at the first that fails: when that is cannot be predicted.
+        # No early exit: when the first one fails could not be predicted.
         guards = np.int64(GUARDS)
         for place in range(start, start + size):
-            one = read_alone(packed, np.uint64(place))
+            one = read_scalar(packed, np.uint64(place))
             guards &= one - code[np.uint64(one) >> np.uint64(KEY_SHIFT)]
         n_compared += np.int64(size)
         # Always written, kept if it counts.
@@ -217,8 +219,8 @@ def sift_items(
 
 
 @inlined
-def note_losses(partition: np.void, lost: Whole) -> None:
-    """Count what an event has evaluated in vain in a bucket of a partition."""
+def count_losses(partition: np.void, lost: Whole) -> None:
+    """Count an event's failed evaluations in a bucket of a partition."""
     partition["lost"] += lost
     partition["seen"] += 1.0
     if partition["seen"] > 2.0 * WINDOW:
@@ -227,16 +229,16 @@ def note_losses(partition: np.void, lost: Whole) -> None:
 
 
 @lean_kernel
-def list_buckets(tree: Tree, laid: Laid, n_keys: int) -> int:
-    """List the buckets with items that the event laid out meets, into `laid.waiting`; returns how many."""
+def list_buckets(tree: Tree, expanded: ExpandedEvent, n_keys: int) -> int:
+    """List the buckets with items that the expanded event meets in `expanded.queue`; returns their number."""
     nodes, partitions, root = tree.nodes, tree.partitions, tree.root
-    value_low, value_high, laid_code = laid.low, laid.high, laid.code
-    stack, listed = laid.stack, laid.waiting
+    value_low, value_high, expanded_code = expanded.low, expanded.high, expanded.code
+    stack, listed = expanded.stack, expanded.queue
     n_stack, n_listed = np.uint32(0), np.uint32(0)
     listed[0] = 0
     n_listed += np.uint32(nodes[0]["count"] > 0)
     for number in range(n_keys):
-        asked = root[laid.keys[number]]
+        asked = root[expanded.keys[number]]
         if asked >= 0:
             stack[n_stack] = partitions[asked]["top"]
             n_stack += np.uint32(1)
@@ -258,7 +260,7 @@ def list_buckets(tree: Tree, laid: Laid, n_keys: int) -> int:
             n_listed += np.uint32(1)
         asked = bucket["partitions"]
         while asked >= 0:
-            if laid_code[np.uint32(partitions[asked]["key"])] != LACKING:
+            if expanded_code[np.uint32(partitions[asked]["key"])] != LACKING:
                 stack[n_stack] = partitions[asked]["top"]
                 n_stack += np.uint32(1)
             asked = partitions[asked]["next"]
@@ -272,34 +274,34 @@ def match_all(
     codes: Codes,
     events: EventColumns,
     event: Whole,
-    laid: Laid,
+    expanded: ExpandedEvent,
     n_keys: int,
-    is_even: bool,
+    is_unweighted: bool,
     out: Matches,
 ) -> bool:
-    """All matches of the event laid out, into `out`. False: it is too full."""
+    """All matches of the expanded event, into `out`. False: it is too full."""
     nodes, partitions, items, packed = tree.nodes, tree.partitions, tree.items, codes.packed
-    out_slot, out_score, found, listed = out.subscription, out.score, laid.found, laid.waiting
+    out_slot, out_score, found, listed = out.subscription, out.score, expanded.found, expanded.queue
     row, kind = out.progress[N_ROWS], tree.settings[SCORE]
-    n_listed = list_buckets(tree, laid, n_keys)
-    for turn in range(n_listed):
-        bucket = nodes[np.uint32(listed[turn])]
+    n_listed = list_buckets(tree, expanded, n_keys)
+    for place in range(n_listed):
+        bucket = nodes[np.uint32(listed[place])]
         count, first = np.int64(bucket["count"]), np.int64(bucket["first"])
         if row + count > out_slot.shape[0]:
             return False
-        n_found, lost = sift_items(items, packed, laid.code, first, count, found)
+        n_found, lost = filter_items(items, packed, expanded.code, first, count, found)
         for number in range(np.uint32(n_found)):
             item = items[np.uint32(found[number])]
             start, size, score = np.int64(item["start"]), np.int64(item["count"]), item["score"]
-            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, laid):
+            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, expanded):
                 continue
             lost -= size
-            if not is_even:
-                score = score_expression(columns.predicates, start, size, laid.weight, kind)
+            if not is_unweighted:
+                score = score_expression(columns.predicates, start, size, expanded.weight, kind)
             out_slot[row], out_score[row] = item["slot"], score
             row += 1
         if bucket["partition"] >= 0:
-            note_losses(partitions[bucket["partition"]], lost)
+            count_losses(partitions[bucket["partition"]], lost)
     if row > out.progress[N_ROWS]:
         out.step[out.progress[N_RUNS]], out.rank[out.progress[N_RUNS]] = event, out.progress[N_ROWS]
         out.progress[N_RUNS] += 1
@@ -313,31 +315,31 @@ def match_best(
     columns: MatchColumns,
     codes: Codes,
     events: EventColumns,
-    laid: Laid,
+    expanded: ExpandedEvent,
     n_keys: int,
     is_bounded: bool,
-    is_even: bool,
-    best: Best,
+    is_unweighted: bool,
+    best: MatchHeaps,
     ids: IdOrder,
 ) -> None:
-    """The best matches of the event laid out, into a heap."""
+    """The best matches of the expanded event, into a heap."""
     # One nest of loops over local names, for the same reasons as in the access index.
     nodes, partitions, items, entries = tree.nodes, tree.partitions, tree.items, tree.entries
     summaries, root, packed, kind = tree.summaries, tree.root, codes.packed, tree.settings[SCORE]
-    value_low, value_high, weight, laid_code = laid.low, laid.high, laid.weight, laid.code
-    stack, found, promise, waiting = laid.stack, laid.found, laid.promise, laid.waiting
+    value_low, value_high, weight, expanded_code = expanded.low, expanded.high, expanded.weight, expanded.code
+    stack, found, queue_bound, queue = expanded.stack, expanded.found, expanded.queue_bound, expanded.queue
     predicates, top = columns.predicates, best.slot.shape[1]
     is_bounded &= not tree.settings[IS_RIGID]
-    n_stack, n_waiting, worst = 1, 0, -np.inf
+    n_stack, n_queued, worst = 1, 0, -np.inf
     stack[0] = 0
     while True:
-        is_promising = n_stack == 0
-        if is_promising:
-            if n_waiting == 0 or promise[0] < worst:
+        is_from_queue = n_stack == 0
+        if is_from_queue:
+            if n_queued == 0 or queue_bound[0] < worst:
                 break
-            stack[0], n_stack = partitions[waiting[0]]["top"], 1
-            pop_promise(promise, waiting, np.int64(n_waiting))
-            n_waiting -= 1
+            stack[0], n_stack = partitions[queue[0]]["top"], 1
+            pop_partition(queue_bound, queue, np.int64(n_queued))
+            n_queued -= 1
         n_stack -= 1
         node = np.uint32(stack[n_stack])
         bucket = nodes[node]
@@ -352,40 +354,40 @@ def match_best(
             if not (low <= bucket["own_high"] and bucket["own_low"] <= high):
                 continue
         count, first = np.int64(bucket["count"]), np.int64(bucket["first"])
-        # A bucket that is all of its partition has just been held against its promise.
-        is_promising &= bucket["left"] < 0 and bucket["right"] < 0 and bucket["partitions"] < 0
-        if is_bounded and worst > -np.inf and count > 0 and node > 0 and not is_promising:
+        # A bucket that is all of its partition has just been compared by the same bound.
+        is_from_queue &= bucket["left"] < 0 and bucket["right"] < 0 and bucket["partitions"] < 0
+        if is_bounded and worst > -np.inf and count > 0 and node > 0 and not is_from_queue:
             begin = np.int64(summaries[node, OWN, FIRST])
             end = begin + summaries[node, OWN, COUNT]
-            # The whole first: it is there at hand, and mostly enough.
+            # The whole first: it is cheap, and mostly enough.
             if (
                 entries[begin]["weight"] * weight[WHOLE] * ROUNDING < worst
                 or bound_score(entries, begin, end, weight, kind) < worst
             ):
                 count = np.int64(0)
-        n_found, lost = sift_items(items, packed, laid_code, first, count, found)
+        n_found, lost = filter_items(items, packed, expanded_code, first, count, found)
         for number in range(np.uint32(n_found)):
             item = items[np.uint32(found[number])]
             start, size, score = np.int64(item["start"]), np.int64(item["count"]), item["score"]
-            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, laid):
+            if item["is_sure"] == 0 and not holds_exactly(columns, start, size, events, expanded):
                 continue
             lost -= size
-            if not is_even:
+            if not is_unweighted:
                 score = score_expression(predicates, start, size, weight, kind)
             if not score < worst:
-                offer_match(best, 0, np.int64(item["slot"]), score, ids)
+                offer_match(best, np.int64(0), np.int64(item["slot"]), score, ids)
                 worst = best.score[0, 0] if best.size[0] == top else -np.inf
         if node > 0 and count > 0:
-            note_losses(partitions[bucket["partition"]], lost)
+            count_losses(partitions[bucket["partition"]], lost)
         asked = np.int64(bucket["partitions"])
         number = 0
         while (asked >= 0) if node > 0 else (number < n_keys):
             if node == 0:
-                asked = np.int64(root[laid.keys[number]])
+                asked = np.int64(root[expanded.keys[number]])
                 number += 1
             if asked >= 0:
                 below = np.int64(partitions[asked]["top"])
-                if laid_code[np.uint32(partitions[asked]["key"])] != LACKING:
+                if expanded_code[np.uint32(partitions[asked]["key"])] != LACKING:
                     if not is_bounded:
                         stack[n_stack] = below
                         n_stack += 1
@@ -396,8 +398,8 @@ def match_best(
                         if worst > -np.inf and not bound < worst:
                             bound = bound_score(entries, begin, end, weight, kind)
                         if not bound < worst:
-                            push_promise(promise, waiting, n_waiting, bound, asked)
-                            n_waiting += 1
+                            push_partition(queue_bound, queue, n_queued, bound, asked)
+                            n_queued += 1
                 if node > 0:
                     asked = np.int64(partitions[asked]["next"])
 
@@ -408,8 +410,8 @@ def match_tree(
     columns: MatchColumns,
     codes: Codes,
     events: EventColumns,
-    laid: Laid,
-    best: Best,
+    expanded: ExpandedEvent,
+    best: MatchHeaps,
     ids: IdOrder,
     out: Matches,
 ) -> bool:
@@ -419,13 +421,13 @@ def match_tree(
         event = out.progress[EVENT]
         if out.progress[N_ROWS] + top > out.step.shape[0] or out.progress[N_RUNS] == out.step.shape[0]:
             return False
-        n_keys, is_bounded, is_even = lay_out_event(codes.bounds, events, event, is_capped, laid)
+        n_keys, is_bounded, is_unweighted = expand_event(codes.bounds, events, event, is_capped, expanded)
         is_done = True
         if top == 0:
-            is_done = match_all(tree, columns, codes, events, event, laid, n_keys, is_even, out)
+            is_done = match_all(tree, columns, codes, events, event, expanded, n_keys, is_unweighted, out)
         else:
-            match_best(tree, columns, codes, events, laid, n_keys, is_bounded, is_even, best, ids)
-        take_out_event(laid, n_keys)
+            match_best(tree, columns, codes, events, expanded, n_keys, is_bounded, is_unweighted, best, ids)
+        clear_event(expanded, n_keys)
         if not is_done:
             return False
         if top > 0:

@@ -1,22 +1,21 @@
-"""Kernels that keep the buckets of a BE*-Tree small: what is too full is split, then partitioned."""
+"""Kernels that keep the buckets of a BE*-Tree small: full ones are split, then partitioned."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints, Longs
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Ints, Longs
 from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
+from tocsin.kernels.status import DONE, FULL
 from tocsin.papers.be_star_tree.betree_grow_kernels import (
-    DONE,
-    FULL,
     choose_rigid_side,
+    enqueue_bucket,
     find_enclosed,
-    has_room,
+    has_capacity,
     make_child,
     make_partition,
-    note_work,
     place_expression,
     take_item,
     update_rank,
@@ -34,8 +33,8 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
     Tree,
     box_key,
     find_range,
-    recover_all,
-    recover_own,
+    recompute_all,
+    recompute_own,
 )
 from tocsin.papers.be_star_tree.betree_split_kernels import (
     LEFT,
@@ -47,23 +46,23 @@ from tocsin.papers.be_star_tree.betree_split_kernels import (
     split_space,
 )
 
-#: Buckets above a rigid one that is not split any more: halving tells two close numbers apart very late.
-MOST_HALVINGS = 64
+#: Depth from which rigid buckets are not split: halving separates two close numbers very late.
+MAX_HALVINGS = 64
 
 
 @kernel
 def can_place(tree: Tree, count: Whole, scratch: Scratch) -> bool:
-    """Whether there is room to put one more expression of `count` predicates anywhere."""
+    """Whether there is capacity to place one more expression of `count` predicates anywhere."""
     state = tree.state
     path = state[DEPTH] + 4
     entries = path * 4 * (state[LONGEST] + count + 2)
-    # On the way at most one bucket a level is made, of no more dimensions than there are levels.
-    return has_room(tree, scratch, path, 2 * (state[BIGGEST] + path), path * path, entries)
+    # On the path at most one bucket a level is made, of at most as many dimensions as levels.
+    return has_capacity(tree, scratch, path, 2 * (state[BIGGEST] + path), path * path, entries)
 
 
 @kernel
-def sink_item(tree: Tree, node: Whole, predicates: Records, scratch: Scratch) -> bool:
-    """Move an item of a bucket into the child that has come to hold it. False: there is none."""
+def push_item_down(tree: Tree, node: Whole, predicates: Records, scratch: Scratch) -> bool:
+    """Move an item of a bucket into the child that now contains it. False: there is none."""
     bucket = tree.nodes[node]
     for child in (bucket["left"], bucket["right"]):
         if child >= 0:
@@ -75,7 +74,7 @@ def sink_item(tree: Tree, node: Whole, predicates: Records, scratch: Scratch) ->
                 slot = np.int64(item["slot"])
                 take_item(tree, node, np.int64(number))
                 update_rank(tree, np.int64(bucket["partition"]), np.int64(-1))
-                recover_own(tree, node, predicates, scratch.mark)
+                recompute_own(tree, node, predicates, scratch.mark)
                 place_expression(tree, np.int64(child), slot, predicates, start, count, scratch)
                 return True
     return False
@@ -93,7 +92,7 @@ def choose_sides(tree: Tree, node: Whole, predicates: Records, out_side: Ints) -
         )
     if tree.settings[IS_RIGID]:
         is_split = False
-        if detail["depth"] >= MOST_HALVINGS:
+        if detail["depth"] >= MAX_HALVINGS:
             return False
         for number in range(count):
             out_side[number] = choose_rigid_side(tree, node, low[number], high[number])
@@ -111,8 +110,8 @@ def choose_sides(tree: Tree, node: Whole, predicates: Records, out_side: Ints) -
 
 
 @kernel
-def deal_items(tree: Tree, node: Whole, owner: Ints, targets: Longs) -> None:
-    """Share out a bucket's items, and its room, over others: those of owner 0 stay."""
+def distribute_items(tree: Tree, node: Whole, owner: Ints, targets: Longs) -> None:
+    """Distribute a bucket's items, and its capacity, over others: those of owner 0 stay."""
     begin, count = np.int64(tree.nodes[node]["first"]), np.int64(tree.nodes[node]["count"])
     items = tree.items[begin : begin + count].copy()
     place = np.zeros(targets.shape[0] + 1, np.int64)
@@ -123,7 +122,7 @@ def deal_items(tree: Tree, node: Whole, owner: Ints, targets: Longs) -> None:
         if targets[target] >= 0:
             bucket, detail = tree.nodes[targets[target]], tree.details[targets[target]]
             bucket["first"], bucket["count"] = begin + place[target], place[target + 1] - place[target]
-            detail["room"] = bucket["count"]
+            detail["capacity"] = bucket["count"]
     for number in range(count):
         to = begin + place[owner[number]]
         place[owner[number]] += 1
@@ -142,20 +141,20 @@ def split_bucket(tree: Tree, node: Whole, side: Ints, predicates: Records, scrat
     for which in (LEFT, RIGHT):
         if sizes[which] > 0:
             targets[which] = make_child(tree, node, which, np.int64(0))
-    deal_items(tree, node, side, targets)
+    distribute_items(tree, node, side, targets)
     for which in (LEFT, RIGHT):
         if sizes[which] > 0:
-            recover_own(tree, targets[which], predicates, scratch.mark)
-            recover_all(tree, targets[which], scratch.mark)
-            note_work(scratch, targets[which])
-    recover_own(tree, node, predicates, scratch.mark)
+            recompute_own(tree, targets[which], predicates, scratch.mark)
+            recompute_all(tree, targets[which], scratch.mark)
+            enqueue_bucket(scratch, targets[which])
+    recompute_own(tree, node, predicates, scratch.mark)
 
 
 @kernel
 def count_askers(tree: Tree, node: Whole, predicates: Records, scratch: Scratch) -> tuple[int, int]:
-    """How many items of a bucket ask for each key that is not yet used above it.
+    """Count the items of a bucket with predicates on each key that is not used above it.
 
-    Returns how many keys there are in `scratch.keys`, and the sum over them.
+    Returns the number of keys in `scratch.keys`, and the sum over them.
     """
     bucket, asking, keys = tree.nodes[node], scratch.asking, scratch.keys
     n_found = 0
@@ -187,7 +186,7 @@ def count_askers(tree: Tree, node: Whole, predicates: Records, scratch: Scratch)
 def list_askers(
     tree: Tree, node: Whole, predicates: Records, n_keys: int, scratch: Scratch, out_item: Ints
 ) -> None:
-    """The items of a bucket that ask for each key, by key: `scratch.first` says where each run begins."""
+    """List the items of a bucket by key: `scratch.first` says where each run begins."""
     bucket, asking, first = tree.nodes[node], scratch.asking, scratch.first
     begin = np.int32(0)
     for number in range(n_keys):
@@ -218,10 +217,10 @@ def assign_items(
     scratch: Scratch,
     out_owner: Ints,
 ) -> int:
-    """Share out items over keys, the best ranked first, until the rest is few: 1 + number of the key, or 0.
+    """Assign items to keys, the best ranked first, until the rest fit a leaf: 1 + the key's number, or 0.
 
-    Popular keys gain the most: those that the most items ask for. Rare ones first is the other way round.
-    Returns how many keys have items.
+    Popular keys gain the most: those with predicates of the most items. Rare first is the reverse order.
+    Returns the number of keys with items.
     """
     bucket, asking, keys = tree.nodes[node], scratch.asking, scratch.keys
     run = np.empty(total, np.int32)
@@ -252,7 +251,7 @@ def assign_items(
                 left -= 1
                 item = tree.items[bucket["first"] + chosen]
                 for number in range(item["start"], item["start"] + item["count"]):
-                    # A key that is used above has nobody asking; one asked for twice is counted down too far.
+                    # Keys used above count 0; two predicates of an item on a key count twice.
                     asking[predicates[number]["key"]] = max(asking[predicates[number]["key"]] - 1, 0)
         asking[keys[best]] = 0
     for number in range(n_keys):
@@ -264,7 +263,7 @@ def assign_items(
 def partition_bucket(
     tree: Tree, node: Whole, n_keys: int, owner: Ints, predicates: Records, scratch: Scratch
 ) -> None:
-    """Give a bucket the partitions that its items are to go to, and the items to them."""
+    """Create the partitions of a bucket and move its items to them."""
     bucket, count = tree.nodes[node], np.int64(tree.nodes[node]["count"])
     size, tops = np.zeros(n_keys + 1, np.int64), np.full(n_keys + 1, -1, np.int64)
     for number in range(count):
@@ -273,24 +272,24 @@ def partition_bucket(
     for number in range(1, n_keys + 1):
         if size[number] > 0:
             tops[number] = make_partition(tree, node, np.int64(scratch.keys[number - 1]))
-    deal_items(tree, node, owner, tops)
+    distribute_items(tree, node, owner, tops)
     if bucket["partition"] >= 0:
         update_rank(tree, np.int64(bucket["partition"]), bucket["count"] - count)
     for number in range(1, n_keys + 1):
         if tops[number] >= 0:
             top = tops[number]
-            recover_own(tree, top, predicates, scratch.mark)
-            recover_all(tree, top, scratch.mark)
+            recompute_own(tree, top, predicates, scratch.mark)
+            recompute_all(tree, top, scratch.mark)
             update_rank(tree, np.int64(tree.nodes[top]["partition"]), size[number])
-            note_work(scratch, top)
+            enqueue_bucket(scratch, top)
             if tree.settings[IS_RIGID]:
                 open_cell(tree, top, predicates)
-    recover_own(tree, node, predicates, scratch.mark)
+    recompute_own(tree, node, predicates, scratch.mark)
 
 
 @kernel
 def open_cell(tree: Tree, top: Whole, predicates: Records) -> None:
-    """The cell of a rigid directory is where its items are; what lies beyond stays at its top."""
+    """Set the cell of a rigid directory to the extent of its items; later ones outside stay at its top."""
     bucket, detail = tree.nodes[top], tree.details[top]
     least, most = np.inf, -np.inf
     for number in range(bucket["first"], bucket["first"] + bucket["count"]):
@@ -305,23 +304,23 @@ def open_cell(tree: Tree, top: Whole, predicates: Records) -> None:
 
 @kernel
 def settle_bucket(tree: Tree, node: Whole, predicates: Records, scratch: Scratch) -> int:
-    """Sink, split or partition a bucket if it must be; what this makes is looked at next."""
+    """Push down, split or partition a bucket if needed; new buckets are settled next."""
     bucket, detail, state = tree.nodes[node], tree.details[node], tree.state
     is_split = bucket["left"] >= 0 or bucket["right"] >= 0
     if is_split and bucket["count"] > 0:
         if not can_place(tree, state[LONGEST], scratch):
             return FULL
-        if sink_item(tree, node, predicates, scratch):
+        if push_item_down(tree, node, predicates, scratch):
             return DONE
     scratch.work[0] -= 1
     count, level = np.int64(bucket["count"]), np.int64(bucket["level"])
-    if count <= detail["capacity"]:
+    if count <= detail["max_items"]:
         return DONE
     if node > 0 and not is_split and bucket["partitions"] < 0:
         side = np.empty(count, np.int32)
         if choose_sides(tree, node, predicates, side):
             scratch.work[0] += 1
-            if not has_room(
+            if not has_capacity(
                 tree, scratch, np.int64(2), np.int64(0), 2 * level, 16 * scratch.mark.shape[0] + 64
             ):
                 return FULL
@@ -329,7 +328,7 @@ def settle_bucket(tree: Tree, node: Whole, predicates: Records, scratch: Scratch
             return DONE
     n_keys, total = count_askers(tree, node, predicates, scratch)
     n_entries = 8 * n_keys + 4 * min(total, n_keys * n_keys) + 16 * scratch.mark.shape[0]
-    if not has_room(tree, scratch, np.int64(n_keys), np.int64(0), n_keys * (level + 1), n_entries):
+    if not has_capacity(tree, scratch, np.int64(n_keys), np.int64(0), n_keys * (level + 1), n_entries):
         for number in range(n_keys):
             scratch.asking[scratch.keys[number]] = 0
         scratch.work[0] += 1
@@ -337,15 +336,15 @@ def settle_bucket(tree: Tree, node: Whole, predicates: Records, scratch: Scratch
     owner = np.empty(count, np.int32)
     assign_items(tree, node, predicates, n_keys, total, scratch, owner)
     partition_bucket(tree, node, n_keys, owner, predicates, scratch)
-    # What cannot be shared out any further is tried again when there is twice as much of it.
+    # What cannot be distributed further is retried at twice the size.
     left = np.int64(bucket["count"])
-    detail["capacity"] = 2 * left if left > tree.settings[LEAF] else tree.settings[LEAF]
+    detail["max_items"] = 2 * left if left > tree.settings[LEAF] else tree.settings[LEAF]
     return DONE
 
 
 @kernel
 def settle_buckets(tree: Tree, predicates: Records, scratch: Scratch) -> int:
-    """Look at all buckets that are noted."""
+    """Settle all buckets on the stack."""
     while scratch.work[0] > 0:
         if settle_bucket(tree, np.int64(scratch.work[scratch.work[0]]), predicates, scratch) == FULL:
             return FULL
@@ -358,7 +357,7 @@ def insert_expressions(
 ) -> tuple[int, int]:
     """Add the expressions of slots one by one from `begin` on; each is settled before the next one.
 
-    Returns a status, and the first that is not done.
+    Returns a status, and the first unfinished one.
     """
     for number in range(begin, given.shape[0]):
         if scratch.work[0] == 0:

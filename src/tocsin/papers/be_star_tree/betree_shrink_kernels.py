@@ -1,19 +1,18 @@
-"""Kernels that take expressions out of a BE*-Tree, and leave its bounds tight."""
+"""Kernels that remove expressions from a BE*-Tree, and keep its bounds tight."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Ints
 from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
+from tocsin.kernels.status import DONE, FULL
 from tocsin.papers.be_star_tree.betree_grow_kernels import (
-    DONE,
-    FULL,
     free_node,
     free_partition,
-    has_room,
+    has_capacity,
     put_item,
     take_item,
     update_rank,
@@ -31,8 +30,8 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
     box_key,
     find_range,
     is_summary_touched,
-    recover_all,
-    recover_own,
+    recompute_all,
+    recompute_own,
 )
 
 
@@ -40,7 +39,7 @@ from tocsin.papers.be_star_tree.betree_layout_kernels import (
 def is_box_touched(
     tree: Tree, node: Whole, which: Whole, predicates: Records, start: Whole, count: Whole
 ) -> bool:
-    """Whether an expression that has gone reached an end of a box."""
+    """Whether a removed expression touched an end of a box."""
     level, is_touched = np.int64(tree.nodes[node]["level"]), False
     for dimension in range(level):
         low, high = find_range(predicates, start, count, np.int64(box_key(tree, node, dimension)))
@@ -51,7 +50,7 @@ def is_box_touched(
 
 @kernel
 def leave_parent(tree: Tree, node: Whole) -> int:
-    """Forget a bucket that has nothing, and its partition if that is then empty. Returns what is above."""
+    """Free an empty bucket, and its partition if that is then empty. Returns the bucket above."""
     parent, partition = tree.details[node]["parent"], tree.nodes[node]["partition"]
     free_node(tree, node)
     if parent < 0:
@@ -65,9 +64,9 @@ def leave_parent(tree: Tree, node: Whole) -> int:
 
 @kernel
 def close_buckets(tree: Tree, node: Whole) -> Whole:
-    """Remove empty buckets from `node` upwards, and merge those with few items into parents with room.
+    """Remove empty buckets from `node` upwards, and merge small ones into parents with capacity.
 
-    Only a parent without partitions takes them. Returns the first bucket that stays.
+    Only parents without partitions take items. Returns the first bucket that stays.
     """
     while node > 0:
         bucket, parent = tree.nodes[node], tree.details[node]["parent"]
@@ -95,21 +94,21 @@ def close_buckets(tree: Tree, node: Whole) -> Whole:
 def tighten_bounds(
     tree: Tree, node: Whole, predicates: Records, start: Whole, count: Whole, scratch: Scratch
 ) -> None:
-    """Find bounds afresh from a bucket upwards, as far as they followed from an expression that has gone."""
+    """Recompute bounds from a bucket upwards, as far as they depended on a removed expression."""
     is_first, is_from_child = True, False
     while node > 0 and not tree.settings[IS_RIGID]:
         is_changed = is_first
         if is_first or (
             not is_from_child and is_box_touched(tree, node, np.int64(OWN), predicates, start, count)
         ):
-            recover_own(tree, node, predicates, scratch.mark)
+            recompute_own(tree, node, predicates, scratch.mark)
             is_changed = True
         if (
             is_changed
             or is_box_touched(tree, node, np.int64(ALL), predicates, start, count)
             or is_summary_touched(tree, node, np.int64(ALL), predicates, start, count, scratch.mark)
         ):
-            recover_all(tree, node, scratch.mark)
+            recompute_all(tree, node, scratch.mark)
             is_changed = True
         if not is_changed:
             return
@@ -122,17 +121,17 @@ def tighten_bounds(
 def remove_expressions(
     tree: Tree, predicates: Records, given: Ints, begin: Whole, scratch: Scratch
 ) -> tuple[int, int]:
-    """Take expressions out, from `begin` on. Returns a status, and the first that is not done."""
+    """Remove expressions, from `begin` on. Returns a status, and the first unfinished one."""
     for number in range(begin, given.shape[0]):
         slot = given[number]
         node = np.int64(tree.home[slot])
         if node < 0:
             continue
         state, leaf = tree.state, tree.settings[LEAF]
-        # Each bucket on the way up may be merged into the next one, which may then need more room.
+        # Each bucket on the path up may be merged into the next one, which may then need more capacity.
         path = state[DEPTH] + 1
         items, entries = path * (4 * leaf + 2), 8 * path * (state[LONGEST] * (leaf + 1) + 4)
-        if not has_room(tree, scratch, np.int64(0), 2 * state[BIGGEST] + items, np.int64(0), entries):
+        if not has_capacity(tree, scratch, np.int64(0), 2 * state[BIGGEST] + items, np.int64(0), entries):
             return FULL, number
         place = np.int64(tree.place[slot])
         start, count = np.int64(tree.items[place]["start"]), np.int64(tree.items[place]["count"])

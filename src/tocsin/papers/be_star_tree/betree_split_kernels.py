@@ -1,18 +1,18 @@
-"""Where a bucket of a BE*-Tree is cut in three: left, overlapping and right.
+"""Kernels that cut a bucket of a BE*-Tree in three: left, overlapping and right.
 
-All work on the ranges of its items in the active dimension, and answer with a side for each.
+All take the ranges of its items in the active dimension, and return a side for each.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Floats, Ints
 from tocsin.papers.be_star_tree.betree_layout_kernels import length_of
 
-#: Sides. What spans the cut stays where it is.
+#: Sides. Ranges that span the cut stay in the bucket.
 OVERLAP = 0
 LEFT = 1
 RIGHT = 2
@@ -26,8 +26,8 @@ def choose_cut(low: Floats, high: Floats, least: Whole) -> tuple[float, float, f
     """
     count = low.shape[0]
     by_high, by_low = np.argsort(high), np.argsort(low)
-    # Of those from here on by upper end, the least lower end; of those up to here by lower end, the greatest
-    # upper end.
+    # Least lower end of the ranges from here on, by upper end; greatest upper end of those up to here, by
+    # lower end.
     rest_low, until_high = np.empty(count + 1), np.empty(count + 1)
     rest_low[count], until_high[0] = np.inf, -np.inf
     for place in range(count):
@@ -41,7 +41,7 @@ def choose_cut(low: Floats, high: Floats, least: Whole) -> tuple[float, float, f
     for taken in range(1, count):
         cut = high[by_high[taken - 1]]
         if high[by_high[taken]] == cut:
-            # Equal ends belong together: the cut lies behind all of them.
+            # Equal ends stay together: the cut is after all of them.
             continue
         while n_begun < count and low[by_low[n_begun]] <= cut:
             n_begun += 1
@@ -88,7 +88,7 @@ def split_exhaustively(low: Floats, high: Floats, least: Whole, out_side: Ints) 
 
 @kernel
 def split_approximately(low: Floats, high: Floats, least: Whole, out_side: Ints) -> bool:
-    """Ranges in turn from both ends, as long as the sides do not meet. False: a side has too few."""
+    """Take ranges alternately from both ends while the sides are disjoint. False: a side has too few."""
     count = low.shape[0]
     by_high, by_low = np.argsort(high), np.argsort(low)
     left_end, right_end, n_left, n_right = -np.inf, np.inf, 0, 0
@@ -109,7 +109,7 @@ def split_approximately(low: Floats, high: Floats, least: Whole, out_side: Ints)
 
 @kernel
 def middle_of(low: Floats, high: Floats) -> float:
-    """The middle of the space between the finite ends; NaN if these are one or none."""
+    """The middle between the finite ends; NaN if these are one or none."""
     least, most = np.inf, -np.inf
     for item in range(low.shape[0]):
         for end in (low[item], high[item]):
@@ -120,7 +120,7 @@ def middle_of(low: Floats, high: Floats) -> float:
 
 @kernel
 def split_space(low: Floats, high: Floats, middle: float, out_side: Ints) -> bool:
-    """Cut at a point, wherever the ranges are. False: all of them span it."""
+    """Cut at a point, regardless of the ranges. False: all of them span it."""
     n_moved = 0
     for item in range(low.shape[0]):
         out_side[item] = OVERLAP

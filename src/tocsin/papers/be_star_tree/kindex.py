@@ -1,6 +1,6 @@
 """Inverted indexes of predicates: counting, and the k-index with its conjunction algorithm.
 
-Both know all expressions in advance: what is registered or terminated has them built anew, at the next event.
+Both need all expressions in advance: after registrations and terminations they are rebuilt at the next event.
 The paper lists every value of a range, which a continuous domain does not allow: here a range is cut into a
 logarithmic number of segments.
 """
@@ -11,27 +11,38 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tocsin.indexes.contract import Arrays, ChangeSet, Floats, Ints, Longs
-from tocsin.indexes.matching.access_build_kernels import group_bounds
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
+from tocsin.indexes.matching.access.build_kernels import group_bounds
 from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder, Records
-from tocsin.indexes.matching.conjunctions import Conjunctions, conjunctions_of, parameters_of, runs_of
+from tocsin.indexes.matching.conjunctions import (
+    Conjunctions,
+    PredicateColumns,
+    conjunctions_of,
+    parameters_of,
+    runs_of,
+)
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.orders import told
-from tocsin.indexes.matching.predicates import PredicateColumns
-from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, grown_report
+from tocsin.indexes.matching.reports import (
+    changes_of,
+    empty_best,
+    empty_report,
+    enlarged_report,
+    sorted_changes,
+)
 from tocsin.indexes.matching.store import PredicateStore
 from tocsin.papers.be_star_tree.kindex_kernels import (
     NEVER,
     Counter,
     Postings,
     match_postings,
+    measure_expressions,
     post_expressions,
     score_expressions,
-    survey_expressions,
 )
 
-#: Keys of an expression that can be counted; one with more is held against every event.
-MOST_KEYS = 255
+#: Keys of an expression that can be counted; one with more is compared with every event.
+MAX_KEYS = 255
 
 
 class CountingIndex:
@@ -51,19 +62,19 @@ class CountingIndex:
         return len(self._store)
 
     def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
-        """Add n subscriptions, each with one predicate a column set. Cost: linear, and to build all anew."""
+        """Add n subscriptions, each with one predicate a column set. Cost: linear, and a rebuild."""
         self._store.add(slots, conjunctions_of(predicates, len(slots)))
         self._postings = None
 
     def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: linear in their predicates, and to build all anew."""
+        """Remove subscriptions. Cost: linear in their predicates, and a rebuild."""
         self._store.remove(slots)
         self._postings = None
 
     def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
 
-        Cost of an event: the posting lists of its values, once for every predicate that holds.
+        Cost of an event: the posting lists of its values, one entry for each predicate that holds.
         """
         if len(self) == 0 or events.n_events == 0 or top == 0:
             return ChangeSet.empty()
@@ -76,11 +87,11 @@ class CountingIndex:
             while not match_postings(
                 postings, kept, columns, counter, self.is_joining, self._score, best, ids, out
             ):
-                out = grown_report(out, len(out.step) + best.slot.shape[1] + 1)
+                out = enlarged_report(out, len(out.step) + best.slot.shape[1] + 1)
             n_rows = int(out.progress[N_ROWS])
             self._rows = max(self._capacity, n_rows + n_rows // 4)
             if top is None:
-                return told(out, events.n_events, self._store.top)
+                return sorted_changes(out, events.n_events, self._store.top)
         return changes_of(out.step[:n_rows], out.subscription[:n_rows], out.score[:n_rows], out.rank[:n_rows])
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -88,11 +99,11 @@ class CountingIndex:
         return ChangeSet.empty()
 
     def conjunctions(self, slots: Ints) -> Conjunctions:
-        """What subscriptions were registered with. Cost: linear in everything."""
+        """The conjunctions of subscriptions. Cost: linear in the whole store."""
         return self._store.conjunctions(slots)
 
     def parameters(self, slot: int) -> dict[str, object]:
-        """The predicates that a subscription was registered with, in words. Cost: linear in everything."""
+        """The predicates of a subscription, in words. Cost: linear in the whole store."""
         return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
 
     def arrays(self) -> Arrays:
@@ -101,7 +112,7 @@ class CountingIndex:
         return self._store.arrays()
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from."""
+        """Restore the state that `arrays` was taken from."""
         self._store.restore(arrays)
         self._postings = None
 
@@ -123,7 +134,7 @@ class CountingIndex:
         return f"matching: {self.name} of {len(self)} conjunctions; an event reads its values' posting lists"
 
     def _built(self) -> Postings:
-        """The posting lists of what is there now."""
+        """The current posting lists, rebuilt if stale."""
         if self._postings is None:
             self._postings = self._build()
         return self._postings
@@ -165,14 +176,14 @@ class CountingIndex:
         return postings
 
     def _numbered(self, slots: Longs) -> tuple[Longs, Ints]:
-        """The slots that some event can satisfy, by how many different keys they ask for; and that.
+        """The slots that some event can satisfy, by their number of distinct keys; and that number.
 
-        Those of a size are by first key and where its range begins: alike ones are counted in one place.
+        Those of equal size are by first key and where its range begins: similar ones are counted together.
         """
         columns, count = self._store.columns, len(slots)
         size, least, low = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count)
-        survey_expressions(columns.slots, columns.predicates, slots, size, least, low)
-        size[size > MOST_KEYS] = 0
+        measure_expressions(columns.slots, columns.predicates, slots, size, least, low)
+        size[size > MAX_KEYS] = 0
         order = np.lexsort((low, least, size))
         order = order[size[order] != NEVER]
         return slots[order], size[order]
@@ -199,7 +210,7 @@ class CountingIndex:
 class KIndex(CountingIndex):
     """Joins the posting lists of an event by expression, those of the most keys first.
 
-    An event with a range lies in several segments of a height: such events are counted.
+    An event with a range lies in several segments of one height: for such events, keys are counted.
     """
 
     is_joining = True
@@ -207,7 +218,7 @@ class KIndex(CountingIndex):
 
 
 def _different_bounds(predicates: Records, n_keys: int) -> list[Floats]:
-    """The different bounds of each key, in order. Cost: n log n."""
+    """The distinct bounds of each key, ascending. Cost: n log n."""
     first, low, high = np.empty(n_keys + 1, np.int64), np.empty(len(predicates)), np.empty(len(predicates))
     group_bounds(predicates, first, low, high)
     found = []

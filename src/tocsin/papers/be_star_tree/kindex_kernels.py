@@ -1,8 +1,8 @@
 """Kernels of the inverted indexes: counting, and the conjunction algorithm of the k-index.
 
-The different bounds of a key are cut into cells: a cell for each bound, and one for each gap between two. The
-cells of a key are the leaves of a binary tree, and the range of a predicate is a few of its *segments*.
-Each segment has a posting list, the expressions whose ranges it is part of; a value lies in one
+The distinct bounds of a key are cut into cells: one for each bound, and one for each gap between two. The
+cells of a key are the leaves of a segment tree, and the range of a predicate is a union of a few of its
+*segments*. Each segment has a posting list of the expressions whose ranges contain it; a value lies in one
 segment of each height, and an expression is in at most one of their lists.
 """
 
@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bytes, Floats, Ints, Longs
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.strings_kernels import Whole
+from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
@@ -22,10 +24,10 @@ from tocsin.indexes.matching.common_kernels import (
     PRODUCT,
     SUM,
     TEXT,
-    Best,
     EventColumns,
     IdOrder,
     Matches,
+    MatchHeaps,
     Records,
     Value,
     add_term,
@@ -36,24 +38,22 @@ from tocsin.indexes.matching.common_kernels import (
     report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.names_kernels import Whole
 
 #: In place of the size of an expression that no event can satisfy.
 NEVER = -1
-#: Scores are rounded in another order than their bounds: this much more is always enough.
+#: Scores round in another order than their bounds: this factor always covers the difference.
 ROUNDING = 1.0 + 1e-9
 
 
 class Postings(NamedTuple):
-    """Expressions by number: those of fewer keys first, and alike ones together."""
+    """Expressions by number: those of fewer keys first, and similar ones together."""
 
-    #: int32 and uint8 (expressions,): the slot; the different keys that it asks for
+    #: int32 and uint8 (expressions,): the slot; its number of distinct keys
     slot: Ints
     size: Bytes
-    #: bool (expressions,): that all its keys hold is all that it asks for
+    #: bool (expressions,): it matches if all its keys hold
     is_plain: NDArray[np.bool_]
-    #: float64 (expressions,): its score where all weights of an event are 1
+    #: float64 (expressions,): its score if all weights of an event are 1
     score: Floats
     #: float64 (keys + 1,) and float64: where the bounds of each key begin, and the bounds
     bound_first: Longs
@@ -70,23 +70,23 @@ class Postings(NamedTuple):
 
 
 class Counter(NamedTuple):
-    """What kernels count in, and one event laid out."""
+    """Counters of kernels, and one event expanded by key."""
 
-    #: uint8 (expressions,): how many keys of an expression are yet to hold
+    #: uint8 (expressions,): keys of an expression that do not hold yet
     n_left: Bytes
-    #: int32 (expressions,): the key that counted last, where an event has ranges
+    #: int32 (expressions,): the key counted last, if an event has ranges
     last: Ints
-    #: float64 (keys,), NaN where there is no value; its weight; int64 (keys,): the entry
+    #: float64 (keys,): the value, NaN without one; its weight; int64 (keys,): the entry
     low: Floats
     high: Floats
     weight: Floats
     entry: Longs
     keys: Ints
-    #: int64 and float64 (lists,): where each posting list goes on and ends, and the most that it adds
+    #: int64 and float64 (lists,): the cursor and end of each posting list, and the most that it adds
     here: Longs
     end: Longs
     most: Floats
-    #: int32 and float64 (expressions,): candidates, and what their scores are at most
+    #: int32 and float64 (expressions,): candidates, and upper bounds of their scores
     found: Ints
     found_most: Floats
 
@@ -102,12 +102,12 @@ def cells_of(bounds: Floats, begin: Whole, end: Whole, low: float, high: float) 
 
 
 @kernel
-def survey_expressions(
+def measure_expressions(
     slots: Records, predicates: Records, chosen: Longs, out_size: Ints, out_least: Ints, out_low: Floats
 ) -> None:
-    """How many different keys each chosen slot asks for, or NEVER; its least key, and where its range begins.
+    """Each chosen slot's number of distinct keys, or NEVER; its least key, and the beginning of its range.
 
-    Where several predicates are on that key, it is the range of the first.
+    If several predicates are on that key, the range is that of the first.
     """
     for number in range(chosen.shape[0]):
         start, count = np.int64(slots[chosen[number]]["start"]), np.int64(slots[chosen[number]]["count"])
@@ -127,9 +127,9 @@ def survey_expressions(
 def post_expressions(
     slots: Records, predicates: Records, postings: Postings, is_counting: bool, out_next: Longs
 ) -> None:
-    """Count the postings of each segment, or write them where `out_next` says."""
+    """Count the postings of each segment, or write them at `out_next`."""
     bound_first, segment_first = postings.bound_first, postings.segment_first
-    # Those before are held against every event.
+    # Earlier ones are compared with every event.
     for number in range(postings.size_first[1], postings.slot.shape[0]):
         start = np.int64(slots[postings.slot[number]]["start"])
         for place in range(start, start + slots[postings.slot[number]]["count"]):
@@ -165,7 +165,7 @@ def post_expressions(
 
 @kernel
 def score_expressions(slots: Records, predicates: Records, postings: Postings, kind: Whole) -> None:
-    """Find out which expressions are plain, and their scores."""
+    """Compute which expressions are plain, and their scores."""
     for number in range(postings.slot.shape[0]):
         slot = slots[postings.slot[number]]
         start, count = np.int64(slot["start"]), np.int64(slot["count"])
@@ -178,9 +178,9 @@ def score_expressions(slots: Records, predicates: Records, postings: Postings, k
 
 
 @kernel
-def lay_out_event(events: EventColumns, event: Whole, counter: Counter) -> tuple[int, bool, bool, bool]:
-    """Write an event by key: how many there are; is no weight negative, is each 1, is no value a range."""
-    n_keys, is_bounded, is_even, is_point = 0, True, True, True
+def expand_event(events: EventColumns, event: Whole, counter: Counter) -> tuple[int, bool, bool, bool]:
+    """Expand an event by key. Returns its keys; is no weight negative, is each 1, is no value a range."""
+    n_keys, is_bounded, is_unweighted, is_point = 0, True, True, True
     for entry in range(events.offsets[event], events.offsets[event + 1]):
         known, kind = np.int64(events.known[events.attribute[entry]]), np.int64(events.kind[entry])
         low, high = events.low[entry], events.high[entry]
@@ -193,11 +193,11 @@ def lay_out_event(events: EventColumns, event: Whole, counter: Counter) -> tuple
         counter.low[key], counter.high[key] = low, high
         counter.weight[key], counter.entry[key] = events.weight[entry], entry
         is_bounded &= events.weight[entry] >= 0.0
-        is_even &= events.weight[entry] == 1.0
+        is_unweighted &= events.weight[entry] == 1.0
         is_point &= low == high
         counter.keys[n_keys] = key
         n_keys += 1
-    return n_keys, is_bounded, is_even, is_point
+    return n_keys, is_bounded, is_unweighted, is_point
 
 
 @kernel
@@ -207,15 +207,15 @@ def confirm_candidates(
     events: EventColumns,
     counter: Counter,
     n_found: int,
-    is_even: bool,
+    is_unweighted: bool,
     kind: Whole,
-    best: Best,
+    best: MatchHeaps,
     ids: IdOrder,
     out: Matches,
 ) -> None:
-    """Hold candidates against their predicates; matches go into the heap, or into the next rows.
+    """Compare candidates with their predicates; matches go into the heap, or into the next rows.
 
-    A plain one is a match, and where all weights are 1, its score is known.
+    A plain one is a match, and if all weights are 1, its score is known.
     """
     slots, predicates, found, slot_of = columns.slots, columns.predicates, counter.found, postings.slot
     lows, highs, weights, scores, is_plain = (
@@ -232,7 +232,7 @@ def confirm_candidates(
         slot, is_match = np.int64(slot_of[found[place]]), True
         start, count = np.int64(0), np.int64(0)
         score = scores[found[place]]
-        if not (is_even and is_plain[found[place]]):
+        if not (is_unweighted and is_plain[found[place]]):
             start, count = np.int64(slots[slot]["start"]), np.int64(slots[slot]["count"])
             score = 1.0 if kind == PRODUCT else 0.0
         for number in range(count):
@@ -251,7 +251,7 @@ def confirm_candidates(
                 break
             score = add_term(score, predicate["weight"] * weights[key], number, kind)
         if is_match and top > 0:
-            offer_match(best, 0, slot, score, ids)
+            offer_match(best, np.int64(0), slot, score, ids)
         elif is_match:
             out_slot[row], out_score[row] = slot, score
             row += 1
@@ -260,13 +260,13 @@ def confirm_candidates(
 
 @kernel
 def count_event(postings: Postings, counter: Counter, n_keys: int, is_point: bool, n_found: int) -> int:
-    """Count down the keys of each expression that hold; those of which all do become candidates.
+    """Count down each expression's keys as they hold; those that reach 0 become candidates.
 
-    Returns how many there are, `n_found` of them from before.
+    Returns the number of candidates, including `n_found` earlier ones.
     """
     left, last, found = counter.n_left, counter.last, counter.found
     lists, number_of, size_first = postings.first, postings.number, postings.size_first
-    # Those of a size are together: nothing has to be read for it.
+    # Expressions of equal size are contiguous: sizes need not be read.
     for size in range(size_first.shape[0] - 1):
         for expression in range(np.uint64(size_first[size]), np.uint64(size_first[size + 1])):
             left[expression] = size
@@ -288,7 +288,7 @@ def count_event(postings: Postings, counter: Counter, n_keys: int, is_point: boo
                         if last[number] == key:
                             continue
                         last[number] = key
-                    # Down to nothing: what an expression needs is not looked up for every key.
+                    # Counting down: the number required is not looked up for each key.
                     rest = np.uint8(left[number] - np.uint8(1))
                     left[number] = rest
                     if rest == 0:
@@ -300,7 +300,7 @@ def count_event(postings: Postings, counter: Counter, n_keys: int, is_point: boo
 
 @kernel
 def open_lists(postings: Postings, counter: Counter, n_keys: int, size: int) -> int:
-    """The posting lists that an event of plain values lies in, as far as they hold expressions of a size."""
+    """The posting lists of an event of plain values, restricted to expressions of one size."""
     n_lists, first, last = 0, postings.size_first[size], postings.size_first[size + 1]
     for place in range(n_keys):
         key = np.int64(counter.keys[place])
@@ -322,7 +322,7 @@ def open_lists(postings: Postings, counter: Counter, n_keys: int, size: int) -> 
 
 @kernel
 def skip_list(number: Ints, here: Whole, end: Whole, goal: Whole) -> Whole:
-    """Where a posting list has its first expression not before `goal`. Cost: logarithmic in the way."""
+    """The first place of a posting list whose expression is not before `goal`. Cost: log of the distance."""
     step = np.int64(1)
     while here + step < end and number[here + step] < goal:
         here += step
@@ -337,12 +337,12 @@ def skip_list(number: Ints, here: Whole, end: Whole, goal: Whole) -> Whole:
 
 @kernel
 def sort_lists(number: Ints, counter: Counter, order: Longs, n_moved: Whole, n_lists: int) -> int:
-    """Order posting lists by where they stand after the first few moved on. Returns how many are left."""
+    """Reorder posting lists by their cursors after the first few advanced. Returns how many are left."""
     here, end = counter.here, counter.end
     for place in range(n_moved - 1, -1, -1):
         moved, to = order[place], place
         if here[moved] == end[moved]:
-            # It is through: all behind it move up.
+            # Exhausted: all after it move up.
             n_lists -= 1
             for behind in range(place, n_lists):
                 order[behind] = order[behind + 1]
@@ -359,12 +359,11 @@ def sort_lists(number: Ints, counter: Counter, order: Longs, n_moved: Whole, n_l
 def join_lists(
     postings: Postings, counter: Counter, n_lists: int, size: int, is_bounded: bool, n_found: int
 ) -> int:
-    """The conjunction algorithm: an expression of so many keys is a candidate if as many lists hold it.
+    """The conjunction algorithm: an expression of `size` keys is a candidate if as many lists contain it.
 
-    Lists are kept in the order of where they stand. What the first of them holds is in enough lists only if
-    the one at place `size` stands there, too; else all before that one skip to where it stands. What the
-    lists of a candidate add up to bounds its score. Returns how many candidates there are, `n_found` of
-    them from before.
+    Lists are ordered by their cursors. The first one's expression is in enough lists only if the cursor of
+    the list at place `size` is there, too; else all before that one skip to its cursor. The sum over the
+    lists of a candidate bounds its score. Returns the number of candidates, including `n_found` earlier ones.
     """
     number, here, end = postings.number, counter.here, counter.end
     order = np.arange(n_lists)
@@ -399,7 +398,7 @@ def match_postings(
     counter: Counter,
     is_joining: bool,
     kind: Whole,
-    best: Best,
+    best: MatchHeaps,
     ids: IdOrder,
     out: Matches,
 ) -> bool:
@@ -409,7 +408,7 @@ def match_postings(
         event, first_row = out.progress[EVENT], out.progress[N_ROWS]
         if first_row + max(top, 1) > out.step.shape[0]:
             return False
-        n_keys, is_bounded, is_even, is_point = lay_out_event(events, event, counter)
+        n_keys, is_bounded, is_unweighted, is_point = expand_event(events, event, counter)
         counter.found[:n_always] = np.arange(n_always)
         counter.found_most[:n_always] = np.inf
         n_found = int(n_always)
@@ -422,7 +421,9 @@ def match_postings(
             counter.found_most[:n_found] = np.inf
         is_done = top > 0 or first_row + n_found <= out.step.shape[0]
         if is_done:
-            confirm_candidates(postings, columns, events, counter, n_found, is_even, kind, best, ids, out)
+            confirm_candidates(
+                postings, columns, events, counter, n_found, is_unweighted, kind, best, ids, out
+            )
         for place in range(n_keys):
             counter.low[counter.keys[place]] = counter.high[counter.keys[place]] = np.nan
         if not is_done:

@@ -1,6 +1,6 @@
-"""Workloads to measure matching with: the knobs of the paper's generator, and plain boxes.
+"""Workloads to measure matching: the parameters of the paper's generator, and plain boxes.
 
-Independent attributes cannot give a matching probability worth speaking of, so matches are *planted*:
+Independent attributes give a negligible matching probability, so matches are *planted*:
 subscriptions and events are drawn from the same few profiles. A profile is a set of attributes, each with
 a cluster of values; an event takes a value of every cluster of its profile, and a subscription asks
 for a range of a few of them.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Longs
+from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.matching.common_kernels import KINDS, NUMBER, OPERAND, PREDICATE, TEST
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
@@ -21,7 +21,7 @@ from tocsin.indexes.matching.events import Events
 
 @dataclass(frozen=True)
 class Knobs:
-    """What the paper varies, and its middle values."""
+    """The parameters that the paper varies, and its middle values."""
 
     subscriptions: int = 1_000_000
     dimensions: int = 400
@@ -108,7 +108,7 @@ def points(count: int, attributes: int, seed: int = 2) -> Events:
 def numeric_conjunctions(
     names: list[str], attribute: Longs, low: Floats, high: Floats, weight: Floats
 ) -> Conjunctions:
-    """Conjunctions of as many ranges each: all columns are (conjunctions, ranges). Cost: linear."""
+    """Conjunctions of equally many ranges: all columns are (conjunctions, ranges). Cost: linear."""
     predicates = np.zeros(attribute.size, PREDICATE)
     predicates["key"] = KINDS * attribute.ravel() + NUMBER
     predicates["low"], predicates["high"] = low.ravel(), high.ravel()
@@ -120,7 +120,7 @@ def numeric_conjunctions(
 
 
 def numeric_events(names: list[str], attribute: Longs, value: Floats) -> Events:
-    """Events with as many numbers each: both columns are (events, numbers). Cost: linear."""
+    """Events of equally many numbers: both columns are (events, numbers). Cost: linear."""
     flat = np.ascontiguousarray(value).ravel()
     return Events(
         names=names,
@@ -149,7 +149,7 @@ def _attributes(random: np.random.Generator, knobs: Knobs) -> Longs:
 
 
 def _lengths(random: np.random.Generator, knobs: Knobs, shape: tuple[int, int]) -> Longs:
-    """Lengths of ranges such that all of a subscription's hold as often as asked for."""
+    """Lengths of ranges such that all of a subscription's hold with the matching probability."""
     holds = min(1.0, knobs.match_probability * knobs.profiles) ** (1 / knobs.subscription_size)
     spread = min(holds, 1 - holds)
     length = knobs.cluster_size * random.uniform(holds - spread, holds + spread, shape)

@@ -1,8 +1,8 @@
 """A broker owns one zone and knows its neighbours: events in, instructions out, no I/O.
 
-A message is routed to the zone that holds its inner corner, and spreads from there to every zone that its
-area meets. Each of these hears of it from exactly one neighbour: a broker finds, for each neighbour, which
-zone is the one to tell it, and tells it if that is itself. Nobody needs to remember what it has seen.
+A message is routed to the zone that contains its inner corner, and spreads from there to every zone that its
+area intersects. Each of these receives it from exactly one neighbour: a broker determines, for each
+neighbour, which zone forwards to it, and forwards if that is itself. No broker needs to remember messages.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ class Box(NamedTuple):
     low: Point
     high: Point
 
-    def holds(self, point: Point) -> bool:
+    def contains(self, point: Point) -> bool:
         return all(a <= p <= b for a, p, b in zip(self.low, point, self.high, strict=True))
 
-    def meets(self, other: Box) -> bool:
+    def intersects(self, other: Box) -> bool:
         ends = zip(self.low, self.high, other.low, other.high, strict=True)
         return all(low <= other_high and other_low <= high for low, high, other_low, other_high in ends)
 
     @property
     def inner(self) -> Point:
-        """Greatest lower ends, least upper ends."""
+        """The inner corner: greatest lower ends, least upper ends."""
         half = len(self.low) // 2
         return self.high[:half] + self.low[half:]
 
 
-class Parcel(NamedTuple):
-    """A message on its way: the area that it is for, and what it says."""
+class Envelope(NamedTuple):
+    """A message in transit: the area that it applies to, and its content."""
 
     area: Box
     body: Any
 
 
 class Route(NamedTuple):
-    """An event: carry the parcel to where it enters."""
+    """An event: forward the message to the zone where it enters."""
 
-    parcel: Parcel
+    envelope: Envelope
 
 
 class Spread(NamedTuple):
-    """An event: the parcel has entered; deliver it and hand it on."""
+    """An event: the message has entered; deliver it and forward it."""
 
-    parcel: Parcel
+    envelope: Envelope
 
 
 Event: TypeAlias = Route | Spread
 
 
 class Send(NamedTuple):
-    """An instruction: hand the event to the broker of a neighbouring zone."""
+    """An instruction: pass the event to the broker of a neighbouring zone."""
 
     zone: int
     event: Event
 
 
 class Deliver(NamedTuple):
-    """An instruction: the parcel is for subscribers of this zone that its area holds."""
+    """An instruction: deliver the message to this zone's subscribers in its area."""
 
-    parcel: Parcel
+    envelope: Envelope
 
 
 Instruction: TypeAlias = Send | Deliver
@@ -82,25 +82,25 @@ class Broker:
         self._neighbours = list(neighbours)
 
     def handle(self, event: Event) -> list[Instruction]:
-        """What to do about an event. Cost: the neighbours."""
-        parcel = event.parcel
-        if isinstance(event, Route) and not self.box.holds(parcel.area.inner):
-            step = _step_towards(self.box, parcel.area.inner)
+        """Process an event; returns instructions. Cost: the neighbours."""
+        envelope = event.envelope
+        if isinstance(event, Route) and not self.box.contains(envelope.area.inner):
+            step = _step_towards(self.box, envelope.area.inner)
             return [Send(self._owner(step), event)]
-        told: list[Instruction] = [Deliver(parcel)]
+        instructions: list[Instruction] = [Deliver(envelope)]
         for zone, box in self._neighbours:
-            if box.meets(parcel.area):
-                step_back = _step_inwards(box, parcel.area)
-                if step_back is not None and self.box.holds(step_back):
-                    told.append(Send(zone, Spread(parcel)))
-        return told
+            if box.intersects(envelope.area):
+                step_back = _step_inwards(box, envelope.area)
+                if step_back is not None and self.box.contains(step_back):
+                    instructions.append(Send(zone, Spread(envelope)))
+        return instructions
 
     def _owner(self, point: Point) -> int:
-        return next(zone for zone, box in self._neighbours if box.holds(point))
+        return next(zone for zone, box in self._neighbours if box.contains(point))
 
 
 def brokers_of(zones: Zones) -> list[Broker]:
-    """One broker a zone."""
+    """One broker per zone."""
     boxes = [
         Box(tuple(low), tuple(high))
         for low, high in zip(zones.tree.zone_low.tolist(), zones.tree.zone_high.tolist(), strict=True)
@@ -112,7 +112,7 @@ def brokers_of(zones: Zones) -> list[Broker]:
 
 
 def _step_inwards(box: Box, area: Box) -> Point | None:
-    """A point of the zone that tells the zone of `box`; None if the parcel enters there."""
+    """A point of the zone that forwards to the zone of `box`; None if the message enters there."""
     half = len(box.low) // 2
     pairs = enumerate(zip(box.low, box.high, area.low, area.high, strict=True))
     corner = [min(high, top) if dim < half else max(low, bottom) for dim, (low, high, bottom, top) in pairs]
@@ -124,7 +124,7 @@ def _step_inwards(box: Box, area: Box) -> Point | None:
 
 
 def _step_towards(box: Box, target: Point) -> Point:
-    """A point of the next zone on the way to a target outside the box."""
+    """A point of the next zone on the path to a target outside the box."""
     nearest = [min(max(t, low), high) for t, low, high in zip(target, box.low, box.high, strict=True)]
     dim = next(dim for dim, value in enumerate(nearest) if value != target[dim])
     nearest[dim] = nextafter(nearest[dim], inf if nearest[dim] < target[dim] else -inf)

@@ -1,4 +1,4 @@
-"""Pictures of what was simulated, laid out as the papers' figures are. Needs matplotlib."""
+"""Plots of simulation results, laid out like the papers' figures. Requires matplotlib."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARKS = "osv^DXP*<>"
 
 
 def draw_figures(spec: Spec, folder: Path) -> list[Path]:
-    """One picture a figure, from the results in a folder."""
+    """Draw one picture per figure from the results in a folder."""
     try:
         from matplotlib.figure import Figure as Canvas
     except ModuleNotFoundError as failure:
@@ -86,7 +86,7 @@ def _draw_lines(axes: Axes, spec: Spec, figure: Figure, measure: str, runs: list
 def _draw_cdf(
     axes: Axes, spec: Spec, figure: Figure, measure: str, runs: list[dict[str, Any]], folder: Path
 ) -> None:
-    """The share of events below each value; those of 0 stand at the left edge."""
+    """The share of events below each value; values of 0 are drawn at the left edge."""
     settings = spec.points(figure)[0][1]
     for approach in figure.approaches:
         run = found_run(runs, approach, settings)["run"]

@@ -1,11 +1,11 @@
-"""S-MN's network: brokers are given coordinates, clustered again and again, and told from group to group."""
+"""S-MN's network: brokers are embedded in coordinates and clustered recursively into a hierarchy."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints
-from tocsin.papers.network.multicast_kernels import Hierarchy, Sums
+from tocsin.arrays.types import Floats, Ints
+from tocsin.papers.network.multicast_kernels import Hierarchy, MulticastSums
 
 #: Children of a broker: the paper's c.
 FAN_OUT = 10
@@ -16,13 +16,13 @@ ROUNDS = 20
 
 
 def build_hierarchy(distance: Ints, server: int, seed: int, fan_out: int = FAN_OUT) -> Hierarchy:
-    """A tree over all brokers with the server at its root: clusters by k-means, each under its middle."""
+    """A tree over all brokers, rooted at the server: k-means clusters, each under its central broker."""
     random = np.random.default_rng(seed)
     places = coordinates(distance)
     parent = np.full(len(distance), -1, np.int32)
     upwards: list[int] = []
-    everybody = np.arange(len(distance), dtype=np.int32)
-    waiting = [(server, everybody[everybody != server])]
+    all_brokers = np.arange(len(distance), dtype=np.int32)
+    waiting = [(server, all_brokers[all_brokers != server])]
     while waiting:
         head, members = waiting.pop()
         upwards.append(head)
@@ -43,17 +43,17 @@ def build_hierarchy(distance: Ints, server: int, seed: int, fan_out: int = FAN_O
     )
 
 
-def new_sums(brokers: int, events: int, fan_out: int = FAN_OUT) -> Sums:
-    """Room for the sums of so many events."""
-    room = fan_out + 1
-    scratch = [np.empty(room, np.int32) for _ in range(3)]
+def new_multicast_sums(brokers: int, events: int, fan_out: int = FAN_OUT) -> MulticastSums:
+    """Scratch arrays, and zeroed sums of `events`."""
+    capacity = fan_out + 1
+    scratch = [np.empty(capacity, np.int32) for _ in range(3)]
     totals = [np.zeros(events, np.int64) for _ in range(5)]
-    below, load, sent = np.zeros(brokers, np.int64), np.empty(room, np.int64), np.zeros(brokers, np.int32)
-    return Sums(below, scratch[0], scratch[1], scratch[2], load, sent, *totals)
+    below, load, sent = np.zeros(brokers, np.int64), np.empty(capacity, np.int64), np.zeros(brokers, np.int32)
+    return MulticastSums(below, scratch[0], scratch[1], scratch[2], load, sent, *totals)
 
 
 def coordinates(distance: Ints) -> Floats:
-    """Points whose distances are about those given: classical scaling. Cost: cubic in the brokers."""
+    """Points with approximately these distances: classical scaling. Cost: cubic in the brokers."""
     squares = distance.astype(np.float64) ** 2
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
     values, vectors = np.linalg.eigh(-0.5 * centred)
@@ -62,7 +62,7 @@ def coordinates(distance: Ints) -> Floats:
 
 
 def _clusters(places: Floats, members: Ints, count: int, random: np.random.Generator) -> list[Ints]:
-    """Members parted by k-means; each by itself if there are no more than `count`."""
+    """Members clustered by k-means; each alone if there are no more than `count`."""
     if len(members) <= count:
         return [members[at : at + 1] for at in range(len(members))]
     mine = places[members]
@@ -72,6 +72,6 @@ def _clusters(places: Floats, members: Ints, count: int, random: np.random.Gener
         for number in np.unique(nearest):
             centres[number] = mine[nearest == number].mean(axis=0)
     if (nearest == nearest[0]).all():
-        # All in one place: any parts will do.
+        # All at one point: any partition will do.
         nearest = np.arange(len(members)) % count
     return [members[nearest == number] for number in np.unique(nearest)]

@@ -1,77 +1,77 @@
-"""One message to a set of subscriptions through a hierarchy of brokers: each is listed on the way."""
+"""Sends one message to listed subscriptions through a hierarchy of brokers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tocsin.indexes.contract import Ints, Longs
-from tocsin.indexes.shared.jit import kernel
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Ints, Longs
 
-#: Children of one group that a member hands a message to, at most.
-MOST = 2
+#: Maximum members of a group that one member forwards a message to.
+MAX_CHILDREN = 2
 
 
 class Hierarchy(NamedTuple):
-    """A tree of brokers, the server at its root. A broker and its children are a group."""
+    """A tree of brokers with the server at its root. A broker and its children form a group."""
 
     #: int32 (brokers,): -1 of the root
     parent: Ints
     #: int32 (brokers + 1,), int32: children
     child_start: Ints
     child: Ints
-    #: int32 (brokers,): brokers such that each comes after its children
+    #: int32 (brokers,): brokers, each after its children
     upwards: Ints
     #: int32 (brokers, brokers)
     distance: Ints
 
 
-class Sums(NamedTuple):
-    """Scratch, and sums by event."""
+class MulticastSums(NamedTuple):
+    """Scratch arrays, and sums by event."""
 
-    #: int64 (brokers,): subscriptions to tell at a broker and below it; all 0 between messages
+    #: int64 (brokers,): receivers at a broker and below it; all 0 between messages
     below: Longs
-    #: int32 (fan-out + 1,): a group's members, who tells each, how many it tells
+    #: int32 (fan-out + 1,): a group's members, the place of each one's sender, and how many it sends to
     member: Ints
-    teller: Ints
-    told: Ints
-    #: int64 (fan-out + 1,): subscriptions listed in what reaches a member
+    sender_place: Ints
+    n_children: Ints
+    #: int64 (fan-out + 1,): subscriptions listed in the message to a member
     load: Longs
     #: int32 (brokers,): messages sent in this event
     sent: Ints
     out_hops: Longs
     out_links: Longs
-    #: int64 (events,): subscriptions listed, hop by hop, and hop and link by link
+    #: int64 (events,): listed subscriptions, summed over hops, and over links
     out_listed: Longs
     out_listed_links: Longs
     out_stress: Longs
 
 
 @kernel
-def join_group(tree: Hierarchy, sums: Sums, n_members: int) -> None:
-    """A tree over a group: the member that is nearest to one inside joins next; order is that of joining.
+def join_group(tree: Hierarchy, sums: MulticastSums, n_members: int) -> None:
+    """Build a tree over a group: the member nearest to the tree joins next. Sorts members by joining.
 
-    Member 0 is the broker above. Nobody tells more than MOST.
+    Member 0 is the parent broker. No member forwards to more than MAX_CHILDREN.
     """
-    sums.told[:n_members] = 0
+    sums.n_children[:n_members] = 0
     for n_joined in range(1, n_members):
         best = -1
-        best_teller = -1
+        best_sender = -1
         for outside in range(n_joined, n_members):
             for inside in range(n_joined):
-                if sums.told[inside] >= MOST:
+                if sums.n_children[inside] >= MAX_CHILDREN:
                     continue
                 hops = tree.distance[sums.member[inside], sums.member[outside]]
-                if best < 0 or hops < tree.distance[sums.member[best_teller], sums.member[best]]:
+                if best < 0 or hops < tree.distance[sums.member[best_sender], sums.member[best]]:
                     best = outside
-                    best_teller = inside
+                    best_sender = inside
         sums.member[n_joined], sums.member[best] = sums.member[best], sums.member[n_joined]
-        sums.teller[n_joined] = best_teller
-        sums.told[best_teller] += 1
+        sums.sender_place[n_joined] = best_sender
+        sums.n_children[best_sender] += 1
 
 
 @kernel
-def send_group(tree: Hierarchy, sums: Sums, broker: int, event: int) -> None:
-    """From a broker to those of its children that have subscriptions to tell."""
+def send_group(tree: Hierarchy, sums: MulticastSums, broker: int, event: int) -> None:
+    """Send from a broker to those of its children that have receivers."""
     sums.member[0] = broker
     n_members = 1
     for place in range(tree.child_start[broker], tree.child_start[broker + 1]):
@@ -82,10 +82,10 @@ def send_group(tree: Hierarchy, sums: Sums, broker: int, event: int) -> None:
     for place in range(n_members):
         sums.load[place] = sums.below[sums.member[place]]
     for place in range(n_members - 1, 0, -1):
-        teller = sums.teller[place]
-        if teller:
-            sums.load[teller] += sums.load[place]
-        sender = sums.member[teller]
+        sender_place = sums.sender_place[place]
+        if sender_place:
+            sums.load[sender_place] += sums.load[place]
+        sender = sums.member[sender_place]
         links = tree.distance[sender, sums.member[place]]
         sums.out_hops[event] += 1
         sums.out_links[event] += links
@@ -97,9 +97,9 @@ def send_group(tree: Hierarchy, sums: Sums, broker: int, event: int) -> None:
 
 @kernel
 def send_multicasts(
-    tree: Hierarchy, broker: Ints, message_end: Longs, message_event: Ints, sums: Sums
+    tree: Hierarchy, broker: Ints, message_end: Longs, message_event: Ints, sums: MulticastSums
 ) -> None:
-    """Each message to the brokers of its receivers, one entry a receiver, up to `message_end`."""
+    """Send each message to the brokers of its receivers, one entry per receiver, up to `message_end`."""
     begin = 0
     last_event = -1
     for message in range(len(message_end)):

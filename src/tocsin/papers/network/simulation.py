@@ -1,4 +1,4 @@
-"""The simulator: every approach of every figure over the same events, each message link by link."""
+"""The simulator: runs every approach of every figure over the same events, each message link by link."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tocsin.indexes.contract import Ints
+from tocsin.arrays.types import Ints
 from tocsin.papers.network import workloads
 from tocsin.papers.network.approaches import Traffic, approach_of
 from tocsin.papers.network.specs import Settings, Spec
 from tocsin.papers.network.topology import Topology
 from tocsin.papers.network.world import World
 
-#: Events that are played at once.
+#: Events that are processed together.
 BATCH = 250
 
 RUNS = "runs.parquet"
@@ -28,44 +28,46 @@ EVENTS = "events.parquet"
 
 
 class Run(NamedTuple):
-    """One approach at one point."""
+    """One approach with one choice of settings."""
 
     approach: str
     settings: Settings
 
 
 class Outcome(NamedTuple):
-    """What a run has given: sums by event, and how long it took."""
+    """The result of a run: traffic by event, and its duration."""
 
     traffic: Traffic
     seconds: float
 
 
 def runs_of(spec: Spec) -> list[Run]:
-    """All runs of a spec, each once, those with the same subscriptions one after the other."""
+    """All runs of a spec without duplicates; those with the same subscriptions are adjacent."""
     found: dict[Run, None] = {}
     for figure in spec.figures:
         for _, settings in spec.points(figure):
             for approach in figure.approaches:
                 found[Run(approach, settings)] = None
-    return sorted(found, key=lambda run: (_crowd(run.settings), str(run.settings), run.approach))
+    return sorted(
+        found, key=lambda run: (_subscription_settings(run.settings), str(run.settings), run.approach)
+    )
 
 
 def simulate(spec: Spec) -> Iterator[tuple[Run, Outcome]]:
-    """Run after run. One network, and one crowd of subscriptions at a time, are in memory."""
+    """Execute all runs. Memory holds one network, and one set of subscriptions at a time."""
     distance = Topology.draw(spec.network.nodes, spec.network.brokers, spec.network.seed).hops()
     made: tuple[Any, World] | None = None
     for run in runs_of(spec):
-        crowd = _crowd(run.settings)
-        if made is None or made[0] != crowd:
-            # The old one goes before the new one comes.
+        subscription_settings = _subscription_settings(run.settings)
+        if made is None or made[0] != subscription_settings:
+            # Free the old one before building the new one.
             made = None
-            made = crowd, _world(run.settings, distance)
+            made = subscription_settings, _world(run.settings, distance)
         yield run, play(run, made[1])
 
 
 def play(run: Run, world: World) -> Outcome:
-    """One run."""
+    """Execute one run."""
     start = time.perf_counter()
     settings = run.settings
     work = _workload(settings)
@@ -79,10 +81,10 @@ def play(run: Run, world: World) -> Outcome:
     return Outcome(traffic, time.perf_counter() - start)
 
 
-def write_results(spec: Spec, folder: Path, noted: Callable[[Run], None]) -> pa.Table:
-    """Simulate, and write one row a run and one row an event; returns the runs. `noted` is called after each.
+def write_results(spec: Spec, folder: Path, on_run: Callable[[Run], None]) -> pa.Table:
+    """Simulate, and write one row per run and one per event; returns the runs. Calls `on_run` after each.
 
-    A run's row has its number, approach, settings, seconds, and mean and maximum of every measure.
+    A run's row has its number, approach, settings, seconds, and the mean and maximum of every measure.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
@@ -95,16 +97,16 @@ def write_results(spec: Spec, folder: Path, noted: Callable[[Run], None]) -> pa.
             events.write_table(pa.table([numbers, *columns.values()], schema=schema))
             means = {f"mean_{name}": float(column.mean()) for name, column in columns.items()}
             most = {f"max_{name}": float(column.max()) for name, column in columns.items()}
-            told = {"run": number, "approach": run.approach, "seconds": outcome.seconds}
-            rows.append({**told, **asdict(run.settings), **means, **most})
-            noted(run)
+            identity = {"run": number, "approach": run.approach, "seconds": outcome.seconds}
+            rows.append({**identity, **asdict(run.settings), **means, **most})
+            on_run(run)
     table = pa.Table.from_pylist(rows)
     pq.write_table(table, folder / RUNS)
     return table
 
 
-def _crowd(settings: Settings) -> tuple[Any, ...]:
-    """What decides which subscriptions there are."""
+def _subscription_settings(settings: Settings) -> tuple[Any, ...]:
+    """The settings that determine the subscriptions."""
     return (
         settings.subscriptions,
         settings.ranges,
@@ -126,7 +128,7 @@ def _world(settings: Settings, distance: Ints) -> World:
     return World(distance, lo, hi, workloads.DOMAIN / 2, seed=settings.seed)
 
 
-def _workload(settings: Settings) -> workloads.Workload:
+def _workload(settings: Settings) -> workloads.NetworkWorkload:
     what = (settings.seed, settings.rows, settings.events)
     if settings.workload == "walking":
         return _drawn("walking", what, spikes=settings.spikes, ignorable=settings.ignorable)
@@ -137,7 +139,7 @@ def _workload(settings: Settings) -> workloads.Workload:
 
 
 @lru_cache(maxsize=2)
-def _drawn(name: str, what: tuple[Any, ...], **others: Any) -> workloads.Workload:
+def _drawn(name: str, what: tuple[Any, ...], **others: Any) -> workloads.NetworkWorkload:
     """The approaches of a point share their workload."""
-    made: workloads.Workload = getattr(workloads, name)(*what, **others)
+    made: workloads.NetworkWorkload = getattr(workloads, name)(*what, **others)
     return made

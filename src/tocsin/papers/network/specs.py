@@ -1,4 +1,4 @@
-"""What to simulate, as a TOML file says it: a network, a workload, and figures that vary one setting."""
+"""The TOML file of a simulation: a network, a workload, and figures that vary one setting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings:
     #: of walking: shares of events
     spikes: float = 0.005
     ignorable: float = 0.0
-    #: of jumping: how x lies, and how far y changes; below 0 for anywhere
+    #: of jumping: distribution of x, and how far y changes; negative for anywhere
     x: str = "uniform"
     spread: float = -1.0
     #: of stocks
@@ -81,7 +81,7 @@ class Spec:
     figures: tuple[Figure, ...]
 
     def points(self, figure: Figure) -> list[tuple[Any, Settings]]:
-        """The values of what varies, and the settings at each."""
+        """The values of the varied setting, and the settings at each."""
         common = _changed(self.settings, figure.set, f"figure {figure.name}")
         if not figure.values:
             return [(getattr(common, figure.vary), common)]
@@ -103,7 +103,7 @@ def read_spec(path: str | PathLike[str]) -> Spec:
 
 
 def parse_spec(given: Mapping[str, Any], name: str) -> Spec:
-    """Check what a file says. Raises ParameterError."""
+    """Check the content of a file. Raises ParameterError."""
     for key in given:
         if key not in ("network", "settings", "figures"):
             raise ParameterError(f"unknown table {key!r}; known are network, settings, figures")
@@ -158,7 +158,7 @@ def _made(cls: type[T], given: Any, where: str) -> T:
 
 
 def _values(cls: Any, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The values as the dataclass declares them."""
+    """The values in the types that the dataclass declares."""
     kinds = {each.name: str(each.type) for each in fields(cls)}
     values = {}
     for key, value in given.items():

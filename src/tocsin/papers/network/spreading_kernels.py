@@ -1,4 +1,4 @@
-"""Messages through zones, link by link: who hands each on to whom, and what that sums up to by event."""
+"""Spreads messages through zones, link by link, and sums up the traffic of each event."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
-from tocsin.network.zones_kernels import Tree, find_zone, list_meeting, step_inwards, step_towards
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.network.zones_kernels import ZoneTree, find_zone, list_intersecting, step_inwards, step_towards
 
-#: `start` of a message that enters where its inner corner is.
+#: `start` of a message that begins at its inner corner.
 AT_ENTRY = -1
 
 
-class Spreading(NamedTuple):
-    """Messages by event, where each starts, and how far their events look along the diagonal first."""
+class SpreadInput(NamedTuple):
+    """Messages by event, where each starts, and how far their events first walk along the diagonal."""
 
     #: float64 (messages, dimensions)
     low: Floats
@@ -23,67 +23,67 @@ class Spreading(NamedTuple):
     high: Floats
     #: int32 (messages,): position of the event, ascending
     event: Ints
-    #: int32 (messages,): the zone that sends it; AT_ENTRY
+    #: int32 (messages,): the zone that sends it, or AT_ENTRY
     start: Ints
-    #: int32 (events,): places in `diagonal`: of the event's own zone, and the first and last that it asks
+    #: int32 (events,): positions in `diagonal` of the event's own zone, and the first and last queried
     walk_own: Ints
     walk_first: Ints
     walk_last: Ints
     #: int32: zones along the diagonal, in order
     diagonal: Ints
-    #: int32 (zones, zones): links between the brokers of two zones
+    #: int32 (zones, zones): number of links between the brokers of two zones
     distance: Ints
 
 
-class Tally(NamedTuple):
-    """Scratch, and sums by event."""
+class TrafficCounts(NamedTuple):
+    """Scratch arrays, and sums by event."""
 
     #: int32 (nodes,)
     stack: Ints
-    #: int32 (zones,): zones that a message meets
+    #: int32 (zones,): zones that a message intersects
     found: Ints
     #: int32 (zones,): messages that each broker has sent in this event; all 0 between events
     sent: Ints
     #: int64 (events,): overlay hops
     out_hops: Longs
-    #: int64 (events,): links of the graph under these
+    #: int64 (events,): links of the graph that they cross
     out_links: Longs
-    #: int64 (events,): messages of the broker that sends the most
+    #: int64 (events,): messages of the busiest broker
     out_stress: Longs
 
 
 @kernel
-def send_one(tally: Tally, distance: Ints, event: int, sender: int, receiver: int) -> None:
-    """One message from broker to broker."""
-    tally.sent[sender] += 1
-    tally.out_hops[event] += 1
-    tally.out_links[event] += distance[sender, receiver]
-    if tally.sent[sender] > tally.out_stress[event]:
-        tally.out_stress[event] = tally.sent[sender]
+def send_one(counts: TrafficCounts, distance: Ints, event: int, sender: int, receiver: int) -> None:
+    """Count one message from broker to broker."""
+    counts.sent[sender] += 1
+    counts.out_hops[event] += 1
+    counts.out_links[event] += distance[sender, receiver]
+    if counts.sent[sender] > counts.out_stress[event]:
+        counts.out_stress[event] = counts.sent[sender]
 
 
 @kernel
-def walk_diagonal(given: Spreading, tally: Tally, event: int) -> None:
-    """Ask the zones along the diagonal, outwards on both sides; the last of each side answers at once."""
+def walk_diagonal(given: SpreadInput, counts: TrafficCounts, event: int) -> None:
+    """Query the zones along the diagonal, outwards on both sides; the last of each side replies directly."""
     own = given.walk_own[event]
     for place in range(own, given.walk_last[event]):
-        send_one(tally, given.distance, event, given.diagonal[place], given.diagonal[place + 1])
+        send_one(counts, given.distance, event, given.diagonal[place], given.diagonal[place + 1])
     for place in range(own, given.walk_first[event], -1):
-        send_one(tally, given.distance, event, given.diagonal[place], given.diagonal[place - 1])
+        send_one(counts, given.distance, event, given.diagonal[place], given.diagonal[place - 1])
     for end in (given.walk_first[event], given.walk_last[event]):
         if end != own:
-            send_one(tally, given.distance, event, given.diagonal[end], given.diagonal[own])
+            send_one(counts, given.distance, event, given.diagonal[end], given.diagonal[own])
 
 
 @kernel
-def spread_messages(tree: Tree, given: Spreading, tally: Tally) -> None:
-    """Carry every message to where it enters and on to all zones that it meets."""
+def spread_messages(tree: ZoneTree, given: SpreadInput, counts: TrafficCounts) -> None:
+    """Route every message to its entry, and spread it to all zones that it intersects."""
     point = np.empty(given.low.shape[1])
     target = np.empty(given.low.shape[1])
     half = given.low.shape[1] // 2
     message = 0
     for event in range(len(given.walk_own)):
-        walk_diagonal(given, tally, event)
+        walk_diagonal(given, counts, event)
         while message < len(given.event) and given.event[message] == event:
             low = given.low[message]
             high = given.high[message]
@@ -93,19 +93,19 @@ def spread_messages(tree: Tree, given: Spreading, tally: Tally) -> None:
                     target[dim] = high[dim] if dim < half else low[dim]
                 while step_towards(tree, zone, target, point):
                     next_zone = find_zone(tree, point)
-                    send_one(tally, given.distance, event, zone, next_zone)
+                    send_one(counts, given.distance, event, zone, next_zone)
                     zone = next_zone
-            n_found = list_meeting(tree, low, high, tally.stack, tally.found)
+            n_found = list_intersecting(tree, low, high, counts.stack, counts.found)
             for place in range(n_found):
-                zone = tally.found[place]
+                zone = counts.found[place]
                 if step_inwards(tree, zone, low, high, point):
-                    send_one(tally, given.distance, event, find_zone(tree, point), zone)
+                    send_one(counts, given.distance, event, find_zone(tree, point), zone)
             message += 1
-        tally.sent[:] = 0
+        counts.sent[:] = 0
 
 
-class Gateways(NamedTuple):
-    """What the owners of zones keep of their subscriptions for CN+: which row is each one's minimum."""
+class GatewayState(NamedTuple):
+    """What gateways store for CN+: the minimum of each subscription in their zones."""
 
     #: int32 (zones + 1,): where each zone's subscriptions begin
     zone_start: Ints
@@ -117,7 +117,7 @@ class Gateways(NamedTuple):
     hi: Floats
     #: float64 (subscriptions,): the least y in the range; NaN if it is empty
     least_y: Floats
-    #: float64 (subscriptions,): where that row is
+    #: float64 (subscriptions,): x of that row
     least_x: Floats
     #: int32 (zones + 1,), int32: neighbours of each zone
     near_start: Ints
@@ -126,11 +126,18 @@ class Gateways(NamedTuple):
 
 @kernel
 def spread_cut_off(
-    tree: Tree, gates: Gateways, x: float, y: float, distance: Ints, event: int, tally: Tally, cut: Floats
+    tree: ZoneTree,
+    gates: GatewayState,
+    x: float,
+    y: float,
+    distance: Ints,
+    event: int,
+    counts: TrafficCounts,
+    cut: Floats,
 ) -> None:
-    """CN+: tell of a row at x whose y has come down; subscriptions that it does not affect cut the area.
+    """CN+: spread a row at x whose y decreased; subscriptions that it does not affect prune the area.
 
-    A zone hands its own cut-off points on to the zones after it. `cut` has two numbers a zone.
+    A zone passes its cut-off points on to the zones after it. `cut` has two numbers per zone.
     """
     low = np.array([-np.inf, x])
     high = np.array([x, np.inf])
@@ -139,17 +146,17 @@ def spread_cut_off(
     first = find_zone(tree, point)
     cut[first, 0] = -np.inf
     cut[first, 1] = np.inf
-    tally.stack[0] = first
+    counts.stack[0] = first
     n_stack = 1
     while n_stack:
         n_stack -= 1
-        zone = tally.stack[n_stack]
+        zone = counts.stack[n_stack]
         left = cut[zone, 0]
         right = cut[zone, 1]
         for place in range(gates.zone_start[zone], gates.zone_start[zone + 1]):
             slot = gates.member[place]
             is_inside = left < gates.lo[slot] <= x <= gates.hi[slot] < right
-            # One that holds the same y may yet prefer the row that is told, as the older one.
+            # A minimum of the same y may still lose to this row, if that is older.
             if is_inside and gates.least_y[slot] < y:
                 if gates.least_x[slot] <= x:
                     left = max(left, gates.least_x[slot])
@@ -162,15 +169,15 @@ def spread_cut_off(
             if is_beyond or not is_met or not step_inwards(tree, other, low, high, point):
                 continue
             if find_zone(tree, point) == zone:
-                send_one(tally, distance, event, zone, other)
+                send_one(counts, distance, event, zone, other)
                 cut[other, 0] = left
                 cut[other, 1] = right
-                tally.stack[n_stack] = other
+                counts.stack[n_stack] = other
                 n_stack += 1
 
 
-class Updates(NamedTuple):
-    """Messages that change what gateways keep, with their receivers."""
+class MinimumUpdates(NamedTuple):
+    """Messages that change the minima of gateways, with their receivers."""
 
     #: int32 (messages,): position of the event, ascending
     event: Ints
@@ -178,29 +185,29 @@ class Updates(NamedTuple):
     end: Longs
     #: int32: slots of subscriptions
     receiver: Ints
-    #: float64 (messages,): the row that is their minimum now; NaN if they have none
+    #: float64 (messages,): the row that is their new minimum; NaN if they have none
     x: Floats
     y: Floats
 
 
 @kernel
 def spread_all_cut_off(
-    tree: Tree,
-    gates: Gateways,
+    tree: ZoneTree,
+    gates: GatewayState,
     events: tuple[Floats, Floats, Bools],
-    updates: Updates,
+    updates: MinimumUpdates,
     distance: Ints,
-    tally: Tally,
+    counts: TrafficCounts,
     cut: Floats,
 ) -> None:
-    """CN+ for each event, given as x, y and whether it is told; then what it changes is kept."""
-    x, y, is_told = events
+    """CN+ for each event, given as x, y and whether y decreased; then apply its updates to the gateways."""
+    x, y, is_lowered = events
     message = 0
     begin = 0
     for event in range(len(x)):
-        if is_told[event]:
-            spread_cut_off(tree, gates, x[event], y[event], distance, event, tally, cut)
-            tally.sent[:] = 0
+        if is_lowered[event]:
+            spread_cut_off(tree, gates, x[event], y[event], distance, event, counts, cut)
+            counts.sent[:] = 0
         while message < len(updates.event) and updates.event[message] == event:
             for place in range(begin, updates.end[message]):
                 slot = updates.receiver[place]

@@ -1,7 +1,7 @@
-"""An internet-like graph, drawn as INET draws it, and the brokers in it.
+"""An internet-like graph, generated as INET does, and the brokers in it.
 
-Degrees follow a power law. The graph is grown as a tree in which nodes with more links left are chosen more
-often, and the links that remain are joined at random. Everything follows from the seed.
+Degrees follow a power law. The graph grows as a tree in which nodes with more open links are chosen more
+often, and the remaining links are joined at random. Everything is determined by the seed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints
+from tocsin.arrays.types import Ints
 from tocsin.papers.network.topology_kernels import count_hops
 
-#: Share of nodes with d links falls with d to this power: between autonomous systems it was found near 2.2.
+#: The share of nodes with d links falls with d to this power; measured near 2.2 between autonomous systems.
 EXPONENT = 2.2
-#: No node has links to more than this share of all.
+#: No node has links to more than this share of all nodes.
 LARGEST = 0.1
 
 
 class Topology(NamedTuple):
-    """A connected graph as lists of links, and which nodes are brokers."""
+    """A connected graph as adjacency lists, and the nodes that are brokers."""
 
     #: int32 (nodes + 1,): where each node's links begin
     link_start: Ints
@@ -31,7 +31,7 @@ class Topology(NamedTuple):
 
     @classmethod
     def draw(cls, nodes: int, brokers: int, seed: int) -> Topology:
-        """A graph with so many nodes, and distinct nodes of it as brokers. Cost: linear."""
+        """A random graph, and distinct nodes of it as brokers. Cost: linear."""
         random = np.random.default_rng(seed)
         pairs = _pairs(_degrees(random, nodes), random)
         ends = np.concatenate((pairs, pairs[:, ::-1]))
@@ -41,7 +41,7 @@ class Topology(NamedTuple):
         return cls(start.astype(np.int32), ends[:, 1].astype(np.int32), chosen.astype(np.int32))
 
     def hops(self) -> Ints:
-        """int32 (brokers, brokers): links between each two. Cost: the graph, for each broker."""
+        """int32 (brokers, brokers): number of links between each two. Cost: the graph, for each broker."""
         nodes = len(self.link_start) - 1
         found = np.empty((len(self.brokers), len(self.brokers)), np.int32)
         queue, seen = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
@@ -50,7 +50,7 @@ class Topology(NamedTuple):
 
 
 def _degrees(random: np.random.Generator, nodes: int) -> list[int]:
-    """How many links each node wants, the most first."""
+    """The wanted degree of each node, descending."""
     wanted = np.arange(1, max(2, int(nodes * LARGEST)) + 1)
     shares = wanted**-EXPONENT
     drawn = random.choice(wanted, nodes, p=shares / shares.sum())
@@ -59,12 +59,12 @@ def _degrees(random: np.random.Generator, nodes: int) -> list[int]:
 
 
 def _pairs(degrees: list[int], random: np.random.Generator) -> np.ndarray:
-    """Links, each once: a tree over all nodes, then what is left of their degrees joined at random."""
+    """Links, each once: a tree over all nodes, then their remaining degrees joined at random."""
     open_ends = [0] * degrees[0]
     pairs = []
     for node in range(1, len(degrees)):
         if open_ends:
-            # The last one takes the place of the one that is taken: no order to keep.
+            # Order does not matter: the last one fills the gap.
             place = int(random.integers(len(open_ends)))
             other, open_ends[place] = open_ends[place], open_ends[-1]
             open_ends.pop()

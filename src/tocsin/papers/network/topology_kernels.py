@@ -1,18 +1,18 @@
-"""Shortest ways through a graph whose links all count the same."""
+"""Shortest paths in an unweighted graph."""
 
 from __future__ import annotations
 
-from tocsin.indexes.contract import Ints
-from tocsin.indexes.shared.jit import kernel
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Ints
 
 
 @kernel
 def count_hops(
     link_start: Ints, link_node: Ints, nodes: Ints, queue: Ints, seen: Ints, out_hops: Ints
 ) -> None:
-    """Links between each two of `nodes`: a breadth-first search from each. -1 where there is no way.
+    """Number of links between each two of `nodes`, by breadth-first search from each; -1 without a path.
 
-    `queue` and `seen` have one place a node of the graph.
+    `queue` and `seen` have one place per node of the graph.
     """
     for row in range(len(nodes)):
         seen[:] = -1

@@ -1,6 +1,6 @@
-"""The papers' workloads: tables, the events that change them, and ranges that subscribers ask for.
+"""The papers' workloads: tables, the events that change them, and the ranges of subscriptions.
 
-All values lie between 0 and 10,000, `DOMAIN`. Everything follows from a seed.
+All values lie between 0 and 10,000, `DOMAIN`. Everything is determined by a seed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tocsin.indexes.contract import Floats, Ints, Longs
+from tocsin.arrays.types import Floats, Ints, Longs
 
 DOMAIN = 10_000.0
-#: Clusters of rows, and of ranges; their centers part the domain evenly.
+#: Number of clusters of rows, and of ranges; their centers divide the domain evenly.
 CLUSTERS = 10
 
 
 class Rows(NamedTuple):
-    """Rows by slot; also events, as rows put."""
+    """Rows by slot; also events, as updated rows."""
 
     slot: Ints
     x: Floats
@@ -31,8 +31,8 @@ class Rows(NamedTuple):
         return Rows._make(column[begin:end] for column in self)
 
 
-class Workload(NamedTuple):
-    """A table, and what happens to it. No event moves a row in x."""
+class NetworkWorkload(NamedTuple):
+    """A table and its events. No event moves a row in x."""
 
     table: Rows
     events: Rows
@@ -42,10 +42,10 @@ class Workload(NamedTuple):
 
 def walking(
     seed: int, rows: int, events: int, *, spikes: float = 0.005, ignorable: float = 0.0, step: float = 0.05
-) -> Workload:
-    """Each y walks at random, in steps of a share of itself; some spike to almost nothing and come back.
+) -> NetworkWorkload:
+    """Each y is a random walk with steps relative to its value; some spike to almost 0 and return.
 
-    A share `ignorable` of the events is of rows that lie behind another at the same x, whatever they do.
+    A share `ignorable` of the events is of rows that stay behind another at the same x.
     """
     random = np.random.default_rng(seed)
     n_hidden = rows // 2 if ignorable else 0
@@ -73,15 +73,15 @@ def walking(
             walked = abs(value + noise[event] * (value + DOMAIN / 100))
             now[slot] = walked if walked <= DOMAIN else 2 * DOMAIN - walked
         after.append(now[slot])
-    # Rows behind others stay above all that are shown.
+    # Hidden rows stay above all that are shown.
     lift = np.where(np.arange(rows) < n_shown, 0.0, 2 * DOMAIN)
     return _workload(x, y + lift, chosen, np.array(after) + lift[chosen])
 
 
 def jumping(
     seed: int, rows: int, events: int, *, x: str = "uniform", spread: float | None = None
-) -> Workload:
-    """A row's y goes up or down with even chances, to anywhere on that side; or with a `spread`, nearby.
+) -> NetworkWorkload:
+    """A row's y rises or falls with equal probability, to anywhere on that side; or nearby, with a `spread`.
 
     `spread` is the paper's c: the change is normal with c / 8 of the domain.
     """
@@ -102,10 +102,10 @@ def jumping(
     return _workload(places, y, chosen, np.array(after))
 
 
-def stocks(path: str | Path, events: int) -> Workload:
-    """Price-earnings ratios by dividend yield, as they were: the yield of a symbol is its median, rounded.
+def stocks(path: str | Path, events: int) -> NetworkWorkload:
+    """Recorded price-earnings ratios by dividend yield: the yield of a symbol is its rounded median.
 
-    Reads columns `op, symbol, pe, div_yield_pct`. A yield of 10 % and more is at the end of the domain.
+    Reads columns `op, symbol, pe, div_yield_pct`. Yields of 10 % and more are at the end of the domain.
     """
     table = pq.read_table(path, columns=["op", "symbol", "pe", "div_yield_pct"])
     table = table.filter(pc.not_equal(table.column("op"), "D")).drop_null()
@@ -120,7 +120,7 @@ def stocks(path: str | Path, events: int) -> Workload:
 def normal_ranges(
     seed: int, count: int, middle: tuple[float, float], length: tuple[float, float]
 ) -> tuple[Floats, Floats]:
-    """Middles and lengths are normal: mean and deviation of each. A length has no sign."""
+    """Ranges with normal middles and lengths, given the mean and deviation of each; lengths are absolute."""
     random = np.random.default_rng(seed)
     middles = random.normal(*middle, count)
     halves = np.abs(random.normal(*length, count)) / 2
@@ -128,10 +128,10 @@ def normal_ranges(
 
 
 def ranges(seed: int, count: int, kind: str, deviation: float = 0.5) -> tuple[Floats, Floats]:
-    """Both ends drawn alike and put in order: `uniform`, `clustered`, `correlated` or `anti-correlated`.
+    """Ranges of two sorted draws: `uniform`, `clustered`, `correlated` or `anti-correlated`.
 
-    Clustered are around 10 points of subscription space, `deviation` being the paper's λ; correlated are
-    around the clusters of rows, and anti-correlated midway between these.
+    Clustered ranges are around 10 points of subscription space, with the paper's λ as `deviation`; correlated
+    ones are around the clusters of rows, and anti-correlated ones midway between these.
     """
     random = np.random.default_rng(seed)
     if kind == "uniform":
@@ -147,15 +147,15 @@ def ranges(seed: int, count: int, kind: str, deviation: float = 0.5) -> tuple[Fl
     return ends.min(axis=0), ends.max(axis=0)
 
 
-def _workload(x: Floats, y: Floats, chosen: np.ndarray, after: Floats) -> Workload:
+def _workload(x: Floats, y: Floats, chosen: np.ndarray, after: Floats) -> NetworkWorkload:
     slots, born = np.arange(len(x), dtype=np.int32), np.arange(len(x), dtype=np.int64)
     chosen = chosen.astype(np.int32)
     table = Rows(slots, x, y, born)
-    return Workload(table, Rows(chosen, x[chosen], after, born[chosen]), _before(y, chosen, after))
+    return NetworkWorkload(table, Rows(chosen, x[chosen], after, born[chosen]), _before(y, chosen, after))
 
 
 def _before(y: Floats, chosen: Ints, after: Floats) -> Floats:
-    """What each event's row was: its last event's y, or the table's."""
+    """The y of each event's row before it: that of its previous event, or of the table."""
     order = np.argsort(chosen, kind="stable")
     slots, values = chosen[order], after[order]
     is_first = np.diff(slots, prepend=-1) != 0
@@ -171,7 +171,7 @@ def _even(count: int) -> Floats:
 def _clustered(
     random: np.random.Generator, count: int, shift: float, cluster: np.ndarray | None = None
 ) -> Floats:
-    """Values around the centers, with a deviation of an eighth of the way between two."""
+    """Values around the centers, with a deviation of an eighth of the distance between two."""
     width = DOMAIN / (CLUSTERS + 1)
     if cluster is None:
         cluster = np.arange(count) % CLUSTERS

@@ -1,4 +1,4 @@
-"""What all approaches are compared on: brokers in a graph, zones, and the subscriptions at their gateways."""
+"""The common ground of all approaches: brokers in a graph, zones, and the subscriptions at their gateways."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from functools import cached_property
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints
-from tocsin.indexes.ranges.points import Points
+from tocsin.arrays.types import Floats, Ints
+from tocsin.indexes.ranges.structures.points import Points
 from tocsin.network.areas import points_of
 from tocsin.network.zones import Zones
 from tocsin.papers.network.multicast import build_hierarchy
 from tocsin.papers.network.multicast_kernels import Hierarchy
 
-#: Subscriptions that zones are cut by; more do not move the cuts by much.
+#: Subscriptions sampled for cutting zones; more barely change the cuts.
 DRAWN = 200_000
 
 
 class World:
     """Subscriptions `[lo, hi]` and the brokers that own their zones; zone z is owned by broker z.
 
-    `distance` has the links between each two brokers. The server is the broker of the zone at the center of
-    subscription space.
+    `distance` has the number of links between each two brokers. The server is the broker of the zone at the
+    center of subscription space.
     """
 
     def __init__(self, distance: Ints, lo: Floats, hi: Floats, center: float, *, seed: int = 0) -> None:
@@ -38,23 +38,23 @@ class World:
 
     @cached_property
     def points(self) -> Points:
-        """The subscriptions, to be found by rectangle."""
+        """The subscriptions, indexed for queries by rectangle."""
         made = Points()
         made.insert(np.arange(len(self.lo), dtype=np.int32), self.lo, self.hi)
         return made
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
-        """The brokers as S-MN has them."""
+        """The brokers as a hierarchy for S-MN."""
         return build_hierarchy(self.distance, self.server, self._seed)
 
     @cached_property
     def diagonal(self) -> Ints:
-        """int32: the zones that ranges of no length are in, from left to right."""
+        """int32: the zones that contain ranges of length 0, from left to right."""
         return self._diagonal[1]
 
     def diagonal_place(self, x: Floats) -> Ints:
-        """Places in `diagonal` of the zones that own (x, x). Cost: a search each."""
+        """Positions in `diagonal` of the zones that own (x, x). Cost: a search each."""
         return (np.searchsorted(self._diagonal[0], x, side="right") - 1).astype(np.int32)
 
     @cached_property

@@ -1,7 +1,8 @@
 """Top-k over sliding windows: TMA, SMA, and the baselines TSL and recomputing everything.
 
 Kyriakos Mouratidis, Spiridon Bakiras, Dimitris Papadias: "Continuous Monitoring of Top-k Queries over Sliding
-Windows", SIGMOD 2006. The engine's own index is `tocsin.indexes.windows`.
+Windows", SIGMOD 2006. The engine's own index is `tocsin.indexes.preferences`. See
+`docs/papers/sliding-windows.md`.
 """
 
 from tocsin.papers.sliding_windows.baselines import MatrixRecompute, ThresholdSortedLists

@@ -1,6 +1,6 @@
-"""What the paper compares with, and what one would write today: sorted lists, and a matrix product.
+"""Baselines: TSL, which the paper compares with, and recomputation by a matrix product.
 
-Both keep weighted sums only, take whole steps, and compare answers before and after.
+Both support weighted sums only, apply whole steps, and compare the answers before and after.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, ENTER, Arrays, Bools, ChangeSet, Floats, Ints, Longs, RowDelta
-from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.programs import Program
-from tocsin.indexes.shared.scans import step_bounds, widened
-from tocsin.indexes.windows.terms import linear_terms
-from tocsin.indexes.windows.views_changes import answer_changes
+from tocsin.arrays.changes import ENTER, ChangeSet
+from tocsin.arrays.columns import ensure_capacity, ensure_width
+from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
+from tocsin.indexes.preferences.index import answer_changes
+from tocsin.indexes.preferences.terms import linear_terms
+from tocsin.kernels.programs import Program
+from tocsin.papers.sliding_windows.tsl_columns import SumQueries, SumRows, SumScratch, SumViews
 from tocsin.papers.sliding_windows.tsl_kernels import (
     add_rows,
     drop_rows,
+    max_view_size,
     merge_list,
-    most_rows,
     refill_views,
 )
 
 #: Rows and queries that are multiplied at a time.
 ROW_BLOCK = 1 << 17
 QUERY_BLOCK = 64
-#: Queries that TSL scores a row for at a time: in one vectorised loop.
+#: Queries for which TSL scores a row at a time, in one vectorised loop.
 TOGETHER = 256
 
 
 class WeightedSums(ABC):
-    """Rows, queries and lists of rows, best first. A subclass keeps the lists right."""
+    """Rows, queries and lists of rows, best first. A subclass maintains the lists."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class WeightedSums(ABC):
         self._terms = linear_terms(program)
         self._columns = self._terms.column
         if len(self._columns) == 0:
-            raise ValueError("only weighted sums of columns are kept")
+            raise ValueError("only weighted sums of columns are supported")
         self._dimensions = dimensions
         self._key_sign = 1.0 if descending else -1.0
         self._tie_sign = 1 if newest_first else -1
@@ -68,21 +70,22 @@ class WeightedSums(ABC):
 
     @abstractmethod
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
-        """Take rows in, and bring the lists up to date; the queries whose lists may have changed."""
+        """Apply a step's rows and update the lists; returns the queries whose lists may have changed."""
 
     @abstractmethod
     def _compute(self, slots: Ints) -> None:
-        """Make the lists of queries afresh."""
+        """Compute the lists of queries from scratch."""
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add queries. Cost: to compute each."""
+        """Add queries. Cost: that of computing each."""
         if len(slots) == 0:
             return
         top = int(slots.max()) + 1
-        self._k, self._size = grown(self._k, top), grown(self._size, top)
-        self._weight = widened(self._weight, top)
+        self._k, self._size = ensure_capacity(self._k, top), ensure_capacity(self._size, top)
+        self._weight = ensure_width(self._weight, top)
         self._lo, self._hi, self._theta, self._list_row, self._list_key = (
-            grown(column, top) for column in (self._lo, self._hi, self._theta, self._list_row, self._list_key)
+            ensure_capacity(column, top)
+            for column in (self._lo, self._hi, self._theta, self._list_row, self._list_key)
         )
         if self._dimensions:
             self._lo[slots], self._hi[slots] = values["lo"], values["hi"]
@@ -104,11 +107,14 @@ class WeightedSums(ABC):
         return shown
 
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Take the steps one after the other, and compare all answers. Cost: see the subclass."""
+        """Apply the steps in turn, and compare all answers. Cost: see the subclass."""
         if len(delta.row) == 0:
             return ChangeSet.empty()
         top = int(delta.row.max()) + 1
-        self._values, self._born = grown(self._values, top), grown(self._born, top, ABSENT)
+        self._values, self._born = (
+            ensure_capacity(self._values, top),
+            ensure_capacity(self._born, top, ABSENT),
+        )
         bounds = step_bounds(delta)
         parts = []
         live = self._live()
@@ -124,6 +130,10 @@ class WeightedSums(ABC):
             is_touched[row] = delta.touched[cut]
             parts.append(answer_changes(old, self.result(changed), is_touched, step))
         return ChangeSet.concat(parts)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Apply a delta without reporting its changes. Cost: as `apply`."""
+        self.apply(delta)
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -142,7 +152,7 @@ class WeightedSums(ABC):
         )
 
     def list_sizes(self, slots: Ints) -> Ints:
-        """How many rows are kept for each query. Cost: linear."""
+        """The length of each query's list. Cost: linear."""
         return self._size[slots]
 
     def arrays(self) -> Arrays:
@@ -160,16 +170,19 @@ class WeightedSums(ABC):
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Cost: as to register all."""
+        """Restore the state that `arrays` returned. Cost: as registering everything."""
         rows = arrays["rows"]
         if len(rows):
             top = int(rows.max()) + 1
-            self._values, self._born = grown(self._values, top), grown(self._born, top, ABSENT)
+            self._values, self._born = (
+                ensure_capacity(self._values, top),
+                ensure_capacity(self._born, top, ABSENT),
+            )
             self._step(rows, arrays["born"], arrays["values"], np.zeros(len(rows), np.bool_))
         self.register(arrays["slots"], arrays)
 
     def check_invariants(self) -> None:
-        """Assert that lists are in order, and hold rows that are there."""
+        """Assert that lists are in order, and hold live rows only."""
         for slot in self._live().tolist():
             size = int(self._size[slot])
             rows, keys = self._list_row[slot, :size], self._list_key[slot, :size]
@@ -197,8 +210,8 @@ class WeightedSums(ABC):
 class ThresholdSortedLists(WeightedSums):
     """TSL: a sorted list for each column, and for each query a view of k to k_max rows.
 
-    Every row that comes is scored for every query, for `together` of them at a time; the paper takes one.
-    A view that falls below k is filled by the threshold algorithm, which goes down all lists in turn until no
+    Every arriving row is scored for every query, for `together` of them at a time; the paper scores one. A
+    view that falls below k is refilled by the threshold algorithm, which descends all lists in turn until no
     row further down can matter.
     """
 
@@ -215,72 +228,79 @@ class ThresholdSortedLists(WeightedSums):
         super().__init__(
             dimensions, program, descending=descending, newest_first=newest_first, capacity=capacity
         )
-        #: int32 (columns, room): rows without NULLs by each scored column, upwards; the values; how many
+        #: int32 (columns, capacity): rows without NULLs, ascending by each scored column; values; count
         self._order: Ints = np.empty((len(self._columns), 0), np.int32)
         self._sorted: Floats = np.empty((len(self._columns), 0))
         self._n_sorted = 0
-        #: room for the next lists
+        #: output of the next merge
         self._next_order, self._next_sorted = self._order.copy(), self._sorted.copy()
-        #: bool (slots,): whether the view holds all rows there are
+        #: bool (slots,): whether the view holds every row inside the box
         self._is_whole: Bools = np.zeros(capacity, np.bool_)
         self.refills = 0
         self._scores: Floats = np.empty(together)
 
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
-        """Cost: all rows for each list; each row that comes for each query; and the refills."""
-        is_going = np.zeros(len(self._born), np.bool_)
-        is_going[row[was_there]] = True
-        self._sort(row[was_there], row[born != ABSENT], values[born != ABSENT], is_going)
+        """Cost: all rows for each list; arriving rows times queries; and the refills."""
+        is_removing = np.zeros(len(self._born), np.bool_)
+        is_removing[row[was_there]] = True
+        self._sort(row[was_there], row[born != ABSENT], values[born != ABSENT], is_removing)
         self._born[row] = born
         self._values[row] = values
         live = self._live()
         n_slots = len(self._k)
-        self._is_whole = grown(self._is_whole, n_slots)
+        self._is_whole = ensure_capacity(self._is_whole, n_slots)
         self._widen(self._k_max(len(self._born)) + 2)
         is_touched, is_short = np.zeros(n_slots, np.bool_), np.zeros(n_slots, np.bool_)
         with np.errstate(all="ignore"):
-            drop_rows(live, self._list_row, self._list_key, self._size, is_going, is_touched)
+            drop_rows(live, self._list_row, self._list_key, self._size, is_removing, is_touched)
             add_rows(
-                live, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
-                self._is_whole, self._values, self._born, self._scored(), row[born != ABSENT], self._tie_sign,
-                np.empty(self._weight.shape[1]), self._scores, np.empty(len(self._columns)),
+                live, self._queries(), self._views(), self._table(), row[born != ABSENT],
+                SumScratch(np.empty(self._weight.shape[1]), self._scores, np.empty(len(self._columns))),
                 is_touched, is_short,
             )  # fmt: skip
         self._compute(np.flatnonzero(is_short).astype(np.int32))
         return np.flatnonzero(is_touched).astype(np.int32)
 
     def _compute(self, slots: Ints) -> None:
-        self._is_whole = grown(self._is_whole, len(self._k))
+        self._is_whole = ensure_capacity(self._is_whole, len(self._k))
         self._widen(self._k_max(len(self._born)) + 2)
         self.refills += len(slots)
         with np.errstate(all="ignore"):
             refill_views(
-                slots, self._k, self._weight, self._lo, self._hi, self._list_row, self._list_key, self._size,
-                self._is_whole, self._values, self._born, self._scored(), self._order, self._sorted,
-                self._n_sorted, np.full(len(self._born), -1, np.int32), self._tie_sign,
+                slots, self._queries(), self._views(), self._table(), self._order, self._sorted,
+                self._n_sorted, np.full(len(self._born), -1, np.int32),
             )  # fmt: skip
 
-    def _k_max(self, n_rows: int) -> int:
-        return min(int(most_rows(int(self._k.max(initial=1)))), n_rows + 1)
+    def _queries(self) -> SumQueries:
+        return SumQueries(self._k, self._weight, self._lo, self._hi)
 
-    def _sort(self, gone: Ints, came: Ints, values: Floats, is_going: Bools) -> None:
-        """Merge rows that come into the sorted lists, drop those that go; their values are still there."""
+    def _views(self) -> SumViews:
+        return SumViews(self._list_row, self._list_key, self._size, self._is_whole)
+
+    def _table(self) -> SumRows:
+        return SumRows(self._values, self._born, self._scored(), self._tie_sign)
+
+    def _k_max(self, n_rows: int) -> int:
+        return min(int(max_view_size(int(self._k.max(initial=1)))), n_rows + 1)
+
+    def _sort(self, removed: Ints, arrived: Ints, values: Floats, is_removing: Bools) -> None:
+        """Merge arriving rows into the sorted lists, and drop leaving ones, whose values are still stored."""
         scored = self._scored()
         is_usable = ~np.isnan(values[:, scored]).any(axis=1)
-        came, values = came[is_usable], values[is_usable]
-        gone = gone[~np.isnan(self._values[gone][:, scored]).any(axis=1)]
-        room = self._n_sorted + len(came)
+        arrived, values = arrived[is_usable], values[is_usable]
+        removed = removed[~np.isnan(self._values[removed][:, scored]).any(axis=1)]
+        capacity = self._n_sorted + len(arrived)
         self._next_order, self._next_sorted = (
-            widened(self._next_order, room),
-            widened(self._next_sorted, room),
+            ensure_width(self._next_order, capacity),
+            ensure_width(self._next_sorted, capacity),
         )
         n = self._n_sorted
         for c, column in enumerate(scored.tolist()):
-            old, new = self._values[gone, column], values[:, column]
+            old, new = self._values[removed, column], values[:, column]
             by_old, by_new = np.argsort(old), np.argsort(new)
             self._n_sorted = merge_list(
-                self._order[c], self._sorted[c], n, gone[by_old], old[by_old], came[by_new], new[by_new],
-                is_going, self._next_order[c], self._next_sorted[c],
+                self._order[c], self._sorted[c], n, removed[by_old], old[by_old], arrived[by_new],
+                new[by_new], is_removing, self._next_order[c], self._next_sorted[c],
             )  # fmt: skip
         self._order, self._next_order = self._next_order, self._order
         self._sorted, self._next_sorted = self._next_sorted, self._sorted
@@ -289,7 +309,7 @@ class ThresholdSortedLists(WeightedSums):
 class MatrixRecompute(WeightedSums):
     """Recomputation: all rows times all queries, by a matrix product, and the best of each.
 
-    The product adds in an order of its own, so that it only chooses candidates, which are then scored again.
+    The order of the product's additions is unspecified, so that it only selects candidates to score exactly.
     """
 
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
@@ -306,7 +326,7 @@ class MatrixRecompute(WeightedSums):
         is_usable = ~np.isnan(scored).any(axis=1)
         rows, scored = rows[is_usable], scored[is_usable]
         self._widen(min(int(self._k.max(initial=1)), len(rows)) + 1)
-        # Sums of such numbers may be off by a little, whatever the order of adding.
+        # Bounds the rounding error of sums of these numbers in any order of addition.
         largest = np.abs(scored).max(axis=0, initial=0.0)
         with np.errstate(all="ignore"):
             for begin in range(0, len(slots), QUERY_BLOCK):
@@ -324,7 +344,7 @@ class MatrixRecompute(WeightedSums):
                     self._choose(slot, rows, scored, key, margin)
 
     def _choose(self, slot: int, rows: Longs, scored: Floats, about: Floats, margin: float) -> None:
-        """The best of one query, exactly, from keys that are off by `margin` at most; NaN if they are."""
+        """The best of one query, exactly, from keys with an error of at most `margin`; NaN if unbounded."""
         inside = np.ones(len(rows), np.bool_)
         for d in range(self._dimensions):
             box = self._values[rows, d]

@@ -1,6 +1,6 @@
-"""Preference top-k by scan: every changed row is scored for every subscription.
+"""The naive baseline: every changed row is scored for every subscription.
 
-How a list is kept exact while rows come and go is told at the top of `scan_kernels.py`.
+`scan_kernels` explains how a list stays exact while rows come and go.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
-from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.programs import Program, tile_size
-from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
-from tocsin.indexes.shared.scans import ChangeBuffer, column_wise, step_bounds, widened, writable
+from tocsin.arrays.changes import ENTER, ChangeBuffer, ChangeSet
+from tocsin.arrays.columns import column_wise, ensure_capacity, ensure_width, writable
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
+from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
+from tocsin.kernels.programs import Program, tile_size
+from tocsin.kernels.scoring import BLOCK, score_tile
+from tocsin.kernels.status import DONE, FULL, N_OUT, POOL_FULL
 from tocsin.papers.sliding_windows import scan_kernels as kernels
 from tocsin.papers.sliding_windows.scan_columns import (
     ScanEntries,
@@ -26,7 +28,7 @@ from tocsin.papers.sliding_windows.scan_columns import (
 
 
 class PreferenceScan:
-    """The k best rows by a score program, of a window or of a table that is updated.
+    """The k best rows by a score program, over a window or a table.
 
     Delta columns: the box's dimensions, then the program's columns. Bound values: `lo`, `hi`
     (n, dimensions), closed, `theta` (n, n_theta) and `k` (n,). `descending` puts large scores first;
@@ -56,13 +58,13 @@ class PreferenceScan:
             floor_key=np.empty(n),
             floor_tie=np.empty(n, np.int64),
             list_start=np.empty(n, np.int64),
-            list_room=np.empty(n, np.int64),
+            list_capacity=np.empty(n, np.int64),
             list_size=np.empty(n, np.int64),
         )
         self._close(np.arange(n))
-        #: one more than the largest subscription slot seen
+        #: one more than the largest subscription slot so far
         self._n_subscriptions = 0
-        #: the largest k seen: how long a list may become
+        #: the largest k so far, which bounds the length of a list
         self._largest_k = 0
         self._rows = ScanRows(
             slot=np.empty(n, np.int32),
@@ -76,15 +78,15 @@ class PreferenceScan:
         self._pool = ScanPool(np.empty(n, np.int32), np.empty(n))
         #: int64: the kernels' counters and cursor
         self._state: Longs = np.zeros(kernels.STATE_SIZE, np.int64)
-        #: how many changes the last delta made, to begin the next with as much room
+        #: changes of the last delta: the initial capacity for the next
         self._expected = capacity
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions and rank what is there. Cost: all rows times their number."""
+        """Add subscriptions and rank the existing rows for them. Cost: rows times subscriptions."""
         if len(slots) == 0:
             return
         self._bind(slots, values)
-        # New lists are short, so that a step without entries ranks them.
+        # New lists run short, so that a step without entries ranks all rows for them.
         self._run(_nothing(self._rows.values.shape[0]), int(slots.min()), int(slots.max()) + 1)
 
     def terminate(self, slots: Ints) -> None:
@@ -108,8 +110,12 @@ class PreferenceScan:
         """
         if len(delta.row) == 0:
             return ChangeSet.empty()
-        self._make_room_for_rows(int(delta.row.max()) + 1)
+        self._ensure_row_capacity(int(delta.row.max()) + 1)
         return self._run(delta, 0, self._n_subscriptions)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Apply a delta without reporting its changes. Cost: as `apply`."""
+        self.apply(delta)
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -151,10 +157,10 @@ class PreferenceScan:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Cost: linear; nothing is ranked."""
+        """Restore the state that `arrays` returned. Cost: linear; nothing is ranked."""
         slots, rows, listed = arrays["slots"], arrays["rows"], arrays["list_row"]
         if len(rows):
-            self._make_room_for_rows(int(rows.max()) + 1)
+            self._ensure_row_capacity(int(rows.max()) + 1)
         packed = len(rows)
         self._rows.slot[:packed] = rows
         self._rows.values[:, :packed] = arrays["values"].T
@@ -170,8 +176,10 @@ class PreferenceScan:
         columns.floor_key[slots] = arrays["floor_key"]
         columns.floor_tie[slots] = arrays["floor_tie"]
         columns.list_start[slots] = np.cumsum(sizes) - sizes
-        columns.list_room[slots] = columns.list_size[slots] = sizes
-        self._pool = ScanPool(grown(self._pool.row, len(listed)), grown(self._pool.key, len(listed)))
+        columns.list_capacity[slots] = columns.list_size[slots] = sizes
+        self._pool = ScanPool(
+            ensure_capacity(self._pool.row, len(listed)), ensure_capacity(self._pool.key, len(listed))
+        )
         self._pool.row[: len(listed)] = listed
         self._pool.key[: len(listed)] = arrays["list_key"]
         self._state[kernels.POOL_END] = len(listed)
@@ -188,9 +196,9 @@ class PreferenceScan:
         live = self._live()
         _, places = self._listed(live, columns.list_size)
         assert np.array_equal(rows.listings, np.bincount(self._pool.row[places], minlength=len(rows.born)))
-        assert (columns.list_size <= columns.list_room).all()
+        assert (columns.list_size <= columns.list_capacity).all()
         assert (columns.list_size[columns.k == 0] == 0).all()
-        _, owned = self._listed(live, columns.list_room)
+        _, owned = self._listed(live, columns.list_capacity)
         assert len(np.unique(owned)) == len(owned)
         assert not len(owned) or owned.max() < self._state[kernels.POOL_END] <= len(self._pool.row)
         for slot in live:
@@ -211,26 +219,26 @@ class PreferenceScan:
         )
 
     def _live(self) -> Longs:
-        """The slots of the subscriptions that are there, in order."""
+        """The slots of live subscriptions, in order."""
         return np.flatnonzero(self._subscriptions.k > 0)
 
     def _close(self, slots: np.ndarray) -> None:
-        """Make `slots` subscriptions that nothing can reach."""
+        """Make `slots` subscriptions that no row can reach."""
         columns = self._subscriptions
-        for column in (columns.k, columns.list_start, columns.list_room, columns.list_size):
+        for column in (columns.k, columns.list_start, columns.list_capacity, columns.list_size):
             column[slots] = 0
         columns.floor_key[slots] = np.inf
         columns.floor_tie[slots] = kernels.HIGHEST_TIE
 
     def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Write the bound values of new subscriptions, with room for them. Their lists stay empty."""
+        """Store the bound values of new subscriptions, growing as necessary. Their lists stay empty."""
         top = int(slots.max()) + 1
         columns = self._subscriptions
         have = len(columns.k)
         if top > have:
             columns = ScanSubscriptions(
-                *(widened(column, top) for column in columns[:3]),
-                *(grown(column, top) for column in columns[3:]),
+                *(ensure_width(column, top) for column in columns[:3]),
+                *(ensure_capacity(column, top) for column in columns[3:]),
             )
             self._subscriptions = columns
             self._close(np.arange(have, len(columns.k)))
@@ -243,25 +251,25 @@ class PreferenceScan:
         self._n_subscriptions = max(self._n_subscriptions, top)
         self._largest_k = max(self._largest_k, int(values["k"].max()))
 
-    def _make_room_for_rows(self, top: int) -> None:
+    def _ensure_row_capacity(self, top: int) -> None:
         slot, values, position, born, listings, entry, mark = self._rows
         if top > len(born):
             self._rows = ScanRows(
-                grown(slot, top),
-                widened(values, top),
-                grown(position, top),
-                grown(born, top, ABSENT),
-                grown(listings, top),
-                grown(entry, top, -1),
-                grown(mark, top, -1),
+                ensure_capacity(slot, top),
+                ensure_width(values, top),
+                ensure_capacity(position, top),
+                ensure_capacity(born, top, ABSENT),
+                ensure_capacity(listings, top),
+                ensure_capacity(entry, top, -1),
+                ensure_capacity(mark, top, -1),
             )
 
     def _grow_pool(self) -> None:
-        """Pack the lists together, into twice the room unless that frees half of it."""
+        """Compact the lists; double the pool unless that frees half of it."""
         live = self._live()
         columns = self._subscriptions
-        _, places = self._listed(live, columns.list_room)
-        rooms = columns.list_room[live]
+        _, places = self._listed(live, columns.list_capacity)
+        capacities = columns.list_capacity[live]
         used = len(places)
         capacity = len(self._pool.row)
         if used > capacity // 2 or used == self._state[kernels.POOL_END]:
@@ -269,12 +277,12 @@ class PreferenceScan:
         row, key = np.empty(capacity, np.int32), np.empty(capacity)
         row[:used] = self._pool.row[places]
         key[:used] = self._pool.key[places]
-        columns.list_start[live] = np.cumsum(rooms) - rooms
+        columns.list_start[live] = np.cumsum(capacities) - capacities
         self._pool = ScanPool(row, key)
         self._state[kernels.POOL_END] = used
 
     def _listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:
-        """Whose (index into `slots`) and where in the pool: the first `sizes[slot]` of each list."""
+        """Index into `slots`, and place in the pool, of the first `sizes[slot]` rows of each list."""
         lengths = sizes[slots]
         owner = np.repeat(np.arange(len(slots)), lengths)
         firsts = np.cumsum(lengths) - lengths
@@ -282,30 +290,30 @@ class PreferenceScan:
         return owner, places
 
     def _run(self, delta: RowDelta, first: int, stop: int) -> ChangeSet:
-        """Take the delta's steps, the first of them for the subscriptions from `first` up to `stop`."""
+        """Apply the delta's steps, the first of them to the subscriptions from `first` up to `stop`."""
         entries = _entries(delta)
         scratch = self._scratch(int(np.diff(entries.bounds).max(initial=0)))
         buffer = ChangeBuffer(self._expected)
-        self._state[kernels.STEP :] = 0
+        self._state[: kernels.TRANSIENT] = 0
         self._state[kernels.SUBSCRIPTION] = first
         status = -1
-        # Without compilation, NumPy's scalars would warn of the infinities and NaNs that are meant.
+        # Interpreted, NumPy's scalars would warn of infinities and NaNs, which are intended.
         with np.errstate(all="ignore"):
-            while status != kernels.DONE:
+            while status != DONE:
                 status = kernels.apply_steps(
                     self._state, self._ranking, self._subscriptions, stop,
                     self._pool, self._rows, entries, scratch, buffer.columns,
                 )  # fmt: skip
-                if status == kernels.OUT_FULL:
+                if status == FULL:
                     buffer.grow()
-                elif status == kernels.POOL_FULL:
+                elif status == POOL_FULL:
                     self._grow_pool()
-        count = int(self._state[kernels.N_OUT])
+        count = int(self._state[N_OUT])
         self._expected = max(self._capacity, count)
-        return buffer.changes(count)
+        return buffer.take(count)
 
     def _scratch(self, largest_step: int) -> ScanScratch:
-        longest = min(kernels.full_size(self._largest_k), len(self._rows.born))
+        longest = min(kernels.max_size(self._largest_k), len(self._rows.born))
         return ScanScratch(
             stack=np.empty((self._ranking.program.depth, BLOCK)),
             score=np.empty(tile_size(largest_step)),
@@ -341,7 +349,7 @@ class PreferenceScan:
 
 
 def _entries(delta: RowDelta) -> ScanEntries:
-    """The delta as kernels take it: column-wise, the rows that are there first within a step."""
+    """The delta as kernels expect it: column-wise, within a step rows that exist after it first."""
     is_gone = delta.born_after == ABSENT
     order = np.lexsort((is_gone, delta.step))
     bounds = step_bounds(delta)

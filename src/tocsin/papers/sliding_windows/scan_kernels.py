@@ -1,4 +1,4 @@
-"""Top-k lists that are patched by what changed, and ranked afresh only when they run short.
+"""Kernels of the scan: top-k lists that are patched, and ranked again only when they run short.
 
 A row's *place* in a ranking is a pair, larger first: its key (the score, or its negative where small
 scores come first) and its tie (`born`, or its negative where older rows come first). Places are
@@ -6,7 +6,7 @@ distinct. Each subscription has a list and a floor, and always
 
     the list holds, in order, exactly the rows inside the box whose place is not below the floor.
 
-The answer is the first k of the list. The list keeps some more, so that rows may leave it; only when
+The answer is the first k of the list. The list holds some more, so that rows may leave it; only when
 fewer than k are left, and the floor says that others exist, are all rows ranked again.
 """
 
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Longs
-from tocsin.indexes.shared.jit import kernel
-from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile, tile_stride, tile_width
-from tocsin.indexes.shared.scans import ChangeColumns
+from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeSet
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Bools, Floats, Longs
+from tocsin.kernels.scoring import BLOCK, score_tile, tile_stride, tile_width
+from tocsin.kernels.status import DONE, FULL, N_OUT, OWN, POOL_FULL, STEP
 from tocsin.papers.sliding_windows.scan_columns import (
     ScanEntries,
     ScanPool,
@@ -27,48 +28,40 @@ from tocsin.papers.sliding_windows.scan_columns import (
     ScanSubscriptions,
 )
 
-#: The contract's operations, again: kernels read the globals of their own file.
-LEAVE = 0
-UPDATE = 1
-ENTER = 2
+#: The op of a row that need not be reported.
 UNCHANGED = -1
 
-#: What a kernel answers: through; no room for changes; no room for lists.
-DONE = 0
-OUT_FULL = 1
-POOL_FULL = 2
+#: Places of the cursor beyond those that all cursors have: the subscription, whether the step's rows are
+#: stored, and whether any of them is in a list;
+SUBSCRIPTION = OWN
+IS_OPEN = OWN + 1
+IS_LISTED = OWN + 2
+#: and, not reset by a delta, how many rows there are, and where the pool's free part begins.
+TRANSIENT = OWN + 3
+N_ROWS = TRANSIENT
+POOL_END = TRANSIENT + 1
+STATE_SIZE = TRANSIENT + 2
 
-#: Places in `state`: how many rows there are, and where free room in the pool begins,
-N_ROWS = 0
-POOL_END = 1
-#: and where to go on after a FULL.
-STEP = 2
-SUBSCRIPTION = 3
-IS_OPEN = 4
-IS_LISTED = 5
-N_OUT = 6
-STATE_SIZE = 7
-
-#: Ties below and above all others.
+#: Ties that rank below and above all others.
 LOWEST_TIE = -(2**63)
 HIGHEST_TIE = 2**63 - 1
 
 
 @kernel
 def zero() -> int:
-    """Where a counter begins that is passed on: a literal 0 would make a signature of its own."""
+    """Zero as an argument: a literal 0 would compile another signature."""
     return int(np.int64(0))
 
 
 @kernel
-def fresh_size(k: int) -> int:
-    """How long a list ranked afresh is at most."""
+def initial_size(k: int) -> int:
+    """Largest length of a list that was just ranked."""
     return k + k // 2 + 8
 
 
 @kernel
-def full_size(k: int) -> int:
-    """How long a list may grow. Between this and the fresh size, arrivals and departures balance."""
+def max_size(k: int) -> int:
+    """Largest length of a list. Between the initial size and this, arrivals and departures balance."""
     return 2 * k + 16
 
 
@@ -89,8 +82,8 @@ def is_inside(columns: Floats, row: int, lo: Floats, hi: Floats, slot: int) -> b
 
 
 @kernel
-def sink(scratch: ScanScratch, size: int, key: float, tie: int, row: int) -> None:
-    """Put a candidate in place of the heap's worst, and restore the heap."""
+def sift_down(scratch: ScanScratch, size: int, key: float, tie: int, row: int) -> None:
+    """Replace the heap's worst candidate, and restore the heap."""
     at = 0
     while True:
         child = 2 * at + 1
@@ -112,11 +105,11 @@ def sink(scratch: ScanScratch, size: int, key: float, tie: int, row: int) -> Non
 
 
 @kernel
-def offer(scratch: ScanScratch, size: int, limit: int, key: float, tie: int, row: int) -> int:
-    """Offer a candidate to a heap that keeps the best `limit`; answers its new size."""
+def push_bounded(scratch: ScanScratch, size: int, limit: int, key: float, tie: int, row: int) -> int:
+    """Push a candidate onto a heap of the best `limit`; returns its new size."""
     if size == limit:
         if is_before(key, tie, scratch.heap_key[0], scratch.heap_tie[0]):
-            sink(scratch, size, key, tie, row)
+            sift_down(scratch, size, key, tie, row)
         return size
     at = size
     while at > 0:
@@ -135,7 +128,7 @@ def offer(scratch: ScanScratch, size: int, limit: int, key: float, tie: int, row
 
 @kernel
 def sort_heap(scratch: ScanScratch, size: int) -> None:
-    """Turn the heap into a list, best first."""
+    """Sort the heap, best first."""
     for i in range(1, size):
         last = size - i
         key = scratch.heap_key[last]
@@ -144,7 +137,7 @@ def sort_heap(scratch: ScanScratch, size: int) -> None:
         scratch.heap_key[last] = scratch.heap_key[0]
         scratch.heap_tie[last] = scratch.heap_tie[0]
         scratch.heap_row[last] = scratch.heap_row[0]
-        sink(scratch, last, key, tie, row)
+        sift_down(scratch, last, key, tie, row)
 
 
 @kernel
@@ -158,14 +151,14 @@ def offer_rows(
     scratch: ScanScratch,
     size: int,
 ) -> int:
-    """Offer a block of packed rows, already scored, to the heap; answers its new size."""
-    limit = fresh_size(subscriptions.k[slot])
+    """Push a block of packed rows, already scored, onto the heap; returns its new size."""
+    limit = initial_size(subscriptions.k[slot])
     worst = scratch.heap_key[0] if size == limit else -np.inf
     for i in range(n_rows):
         key = ranking.key_sign * scratch.row_score[i] + 0.0
         if key >= worst and is_inside(rows.values, start + i, subscriptions.lo, subscriptions.hi, slot):
             row = rows.slot[start + i]
-            size = offer(scratch, size, limit, key, ranking.tie_sign * rows.born[row], row)
+            size = push_bounded(scratch, size, limit, key, ranking.tie_sign * rows.born[row], row)
             worst = scratch.heap_key[0] if size == limit else -np.inf
     return size
 
@@ -183,7 +176,7 @@ def mark_reached(
     width: int,
     out_reached: Bools,
 ) -> None:
-    """Which subscriptions of a tile an arrival reaches, or are new and were never ranked."""
+    """Mark the subscriptions of a tile that an arriving row reaches, or that were never ranked."""
     for i in range(width):
         out_reached[i] = floor_tie[first + i] == HIGHEST_TIE and k[first + i] > 0
     if width == 1:
@@ -206,7 +199,7 @@ def mark_listed(
     rows: ScanRows,
     out_reached: Bools,
 ) -> None:
-    """Which subscriptions of a tile have a row of the step in their list."""
+    """Mark the subscriptions of a tile that have a row of the step in their list."""
     for i in range(width):
         start = subscriptions.list_start[first + i]
         for at in range(start, start + subscriptions.list_size[first + i]):
@@ -227,10 +220,10 @@ def find_candidates(
     stride: int,
     scratch: ScanScratch,
 ) -> int:
-    """Put the step's rows that reach the floor into the heap, as many as a list may hold."""
+    """Push the step's rows that reach the floor onto the heap; returns its size."""
     floor_key = subscriptions.floor_key[slot]
     floor_tie = subscriptions.floor_tie[slot]
-    limit = full_size(subscriptions.k[slot])
+    limit = max_size(subscriptions.k[slot])
     size = zero()
     for i in range(n_arrivals):
         key = ranking.key_sign * scratch.score[i * stride + offset] + 0.0
@@ -240,13 +233,13 @@ def find_candidates(
             if not is_before(floor_key, floor_tie, key, tie) and is_inside(
                 entries.after, e, subscriptions.lo, subscriptions.hi, slot
             ):
-                size = offer(scratch, size, limit, key, tie, entries.row[e])
+                size = push_bounded(scratch, size, limit, key, tie, entries.row[e])
     return size
 
 
 @kernel
 def count_stayers(subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, rows: ScanRows) -> int:
-    """How many rows of the list the step does not touch."""
+    """How many rows of the list are not in the step."""
     start = subscriptions.list_start[slot]
     count = 0
     for i in range(start, start + subscriptions.list_size[slot]):
@@ -257,7 +250,7 @@ def count_stayers(subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, r
 
 @kernel
 def is_list_short(subscriptions: ScanSubscriptions, slot: int, size: int) -> bool:
-    """Whether a list of `size` is less than the answer, and there may be rows below its floor."""
+    """Whether a list of `size` is shorter than k while rows below its floor may exist."""
     is_bottom = subscriptions.floor_key[slot] == -np.inf and subscriptions.floor_tie[slot] == LOWEST_TIE
     return size < subscriptions.k[slot] and not is_bottom
 
@@ -271,16 +264,16 @@ def merge_lists(
     rows: ScanRows,
     scratch: ScanScratch,
     n_candidates: int,
-    is_ranked_afresh: bool,
+    is_reranked: bool,
 ) -> int:
-    """The new list: the sorted candidates, among those of the old list that the step does not touch.
+    """Merge the sorted candidates with the rows of the old list that are not in the step; returns the length.
 
-    Ranked afresh, the candidates are all there is.
+    If `is_reranked`, the new list is the candidates alone.
     """
     sort_heap(scratch, n_candidates)
     at = subscriptions.list_start[slot]
-    end = at if is_ranked_afresh else at + subscriptions.list_size[slot]
-    limit = full_size(subscriptions.k[slot])
+    end = at if is_reranked else at + subscriptions.list_size[slot]
+    limit = max_size(subscriptions.k[slot])
     c = 0
     size = 0
     while size < limit:
@@ -315,9 +308,9 @@ def write_changes(
     entries: ScanEntries,
     scratch: ScanScratch,
     n_new: int,
-    out: ChangeColumns,
+    out: ChangeSet,
 ) -> bool:
-    """Write how the first `n_new` of the new list differ from the old answer; False if that does not fit."""
+    """Write how the first `n_new` of the new list differ from the old answer; False if `out` is full."""
     start = subscriptions.list_start[slot]
     n_old = min(subscriptions.k[slot], subscriptions.list_size[slot])
     for i in range(n_old):
@@ -371,21 +364,19 @@ def write_changes(
 
 
 @kernel
-def new_room(subscriptions: ScanSubscriptions, slot: int, size: int) -> int:
-    """The room for a list of `size` that has too little: at first just enough, later half as much again."""
-    if subscriptions.list_room[slot] == 0:
+def new_capacity(subscriptions: ScanSubscriptions, slot: int, size: int) -> int:
+    """The new capacity of a list of `size`: exact at first, later with half as much again."""
+    if subscriptions.list_capacity[slot] == 0:
         return size
-    return min(size + size // 2 + 1, full_size(subscriptions.k[slot]))
+    return min(size + size // 2 + 1, max_size(subscriptions.k[slot]))
 
 
 @kernel
-def has_pool_room(
-    state: Longs, subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, size: int
-) -> bool:
+def fits_pool(state: Longs, subscriptions: ScanSubscriptions, slot: int, pool: ScanPool, size: int) -> bool:
     """Whether a list of `size` fits, where it is or at the pool's end."""
-    if size <= subscriptions.list_room[slot]:
+    if size <= subscriptions.list_capacity[slot]:
         return True
-    return bool(state[POOL_END] + new_room(subscriptions, slot, size) <= len(pool.row))
+    return bool(state[POOL_END] + new_capacity(subscriptions, slot, size) <= len(pool.row))
 
 
 @kernel
@@ -398,15 +389,15 @@ def store_list(
     scratch: ScanScratch,
     size: int,
 ) -> None:
-    """Make the new list the subscription's list. It has room."""
+    """Store the new list. It must fit the pool."""
     start = subscriptions.list_start[slot]
     for i in range(start, start + subscriptions.list_size[slot]):
         rows.listings[pool.row[i]] -= 1
-    if size > subscriptions.list_room[slot]:
+    if size > subscriptions.list_capacity[slot]:
         start = state[POOL_END]
         subscriptions.list_start[slot] = start
-        subscriptions.list_room[slot] = new_room(subscriptions, slot, size)
-        state[POOL_END] += subscriptions.list_room[slot]
+        subscriptions.list_capacity[slot] = new_capacity(subscriptions, slot, size)
+        state[POOL_END] += subscriptions.list_capacity[slot]
     for i in range(size):
         pool.row[start + i] = scratch.new_row[i]
         pool.key[start + i] = scratch.new_key[i]
@@ -425,24 +416,24 @@ def replace_list(
     entries: ScanEntries,
     scratch: ScanScratch,
     size: int,
-    is_ranked_afresh: bool,
-    out: ChangeColumns,
+    is_reranked: bool,
+    out: ChangeSet,
 ) -> int:
-    """Write what the new list changes, then put it and its floor in the place of the old."""
+    """Write what the new list changes, then replace the old list and its floor."""
     k = subscriptions.k[slot]
-    if not has_pool_room(state, subscriptions, slot, pool, size):
+    if not fits_pool(state, subscriptions, slot, pool, size):
         return POOL_FULL
-    is_told = len(entries.row) > 0
-    if is_told and not write_changes(
+    is_reporting = len(entries.row) > 0
+    if is_reporting and not write_changes(
         state, ranking, subscriptions, slot, pool, rows, entries, scratch, min(k, size), out
     ):
-        return OUT_FULL
-    # A list that was not cut holds all there is above the floor it had; ranked afresh, all there is.
-    is_cut = size == (fresh_size(k) if is_ranked_afresh else full_size(k))
+        return FULL
+    # A list that was not cut holds every row above its old floor or, if it was ranked again, every row.
+    is_cut = size == (initial_size(k) if is_reranked else max_size(k))
     if is_cut:
         subscriptions.floor_key[slot] = scratch.new_key[size - 1]
         subscriptions.floor_tie[slot] = ranking.tie_sign * rows.born[scratch.new_row[size - 1]]
-    elif is_ranked_afresh:
+    elif is_reranked:
         subscriptions.floor_key[slot] = -np.inf
         subscriptions.floor_tie[slot] = LOWEST_TIE
     store_list(state, subscriptions, slot, pool, rows, scratch, size)
@@ -451,7 +442,7 @@ def replace_list(
 
 @kernel
 def move_rows(state: Longs, rows: ScanRows, entries: ScanEntries, start: int, stop: int) -> None:
-    """Take a step's rows in: unpack what is gone, pack what is new, and remember each row's entry."""
+    """Store a step's rows: unpack removed ones, pack new ones, and record each row's entry."""
     state[IS_LISTED] = 0
     for e in range(start, stop):
         row = entries.row[e]
@@ -488,13 +479,13 @@ def apply_steps(
     rows: ScanRows,
     entries: ScanEntries,
     scratch: ScanScratch,
-    out: ChangeColumns,
+    out: ChangeSet,
 ) -> int:
-    """Take the steps one after the other, from `state` on, and write what each changes.
+    """Apply the steps in turn, from `state` on, and write their changes.
 
     A step without entries ranks new subscriptions, and writes nothing.
     """
-    # The scorer is large, and compiled anew into everything that calls it: hence only this one does.
+    # The scorer is large and inlined into its callers: hence it is called in this kernel only.
     while state[STEP] < len(entries.bounds) - 1:
         start = entries.bounds[state[STEP]]
         stop = entries.bounds[state[STEP] + 1]
@@ -513,7 +504,7 @@ def apply_steps(
                 ranking.program, entries.after, ranking.first_column, start, n_arrivals,
                 subscriptions.theta, first, width, scratch.stack, scratch.score,
             )  # fmt: skip
-            # Few subscriptions are reached: what follows is for those.
+            # Few subscriptions are reached; only they are processed further.
             mark_reached(
                 ranking.key_sign, scratch.score, n_arrivals, stride, subscriptions.floor_key,
                 subscriptions.floor_tie, subscriptions.k, first, width, scratch.is_reached,

@@ -1,9 +1,10 @@
 """The paper's algorithms, TMA and SMA, over one regular grid.
 
 Mouratidis, Bakiras and Papadias, *Continuous Monitoring of Top-k Queries over Sliding Windows*, SIGMOD 2006.
-Cells are visited by the largest key that a row in them may have; the cells visited know the query, and only
-rows that come into or go from these are held against it. TMA computes a query from scratch when a row of
-its answer goes; SMA keeps the rows that may still be seen, the k-skyband in score and time.
+Cells are visited in descending order of the largest key that a row in them may have. A query is entered into
+the influence lists of the visited cells, and is only compared with rows that enter or leave these. TMA
+computes a query from scratch when a row of its answer leaves; SMA maintains the rows that may still enter an
+answer, the k-skyband in score and time.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ from itertools import product
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, ENTER, Arrays, ChangeSet, Floats, Ints, Longs, RowDelta
-from tocsin.indexes.shared.columns import grown
-from tocsin.indexes.shared.direct import compiled
-from tocsin.indexes.shared.programs import Program
-from tocsin.indexes.shared.programs_kernels import BLOCK, score_tile
-from tocsin.indexes.shared.scans import ChangeBuffer, step_bounds, widened, writable
-from tocsin.indexes.windows.terms import linear_terms
-from tocsin.papers.sliding_windows import tma_columns as named
+from tocsin.arrays.changes import ENTER, ChangeBuffer, ChangeSet
+from tocsin.arrays.columns import ensure_capacity, ensure_width, writable
+from tocsin.arrays.jit import entry_point
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
+from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
+from tocsin.indexes.preferences.terms import linear_terms
+from tocsin.kernels.programs import Program
+from tocsin.kernels.scoring import BLOCK, score_tile
+from tocsin.kernels.status import DONE, FULL, LISTS_FULL, N_OUT, POINTS_FULL, SEARCH
+from tocsin.papers.sliding_windows import tma_columns
 from tocsin.papers.sliding_windows.tma_columns import (
-    PaperEntries,
-    PaperGrid,
-    PaperPoints,
-    PaperQueries,
-    PaperScorer,
-    PaperScratch,
+    MonitoringEntries,
+    MonitoringGrid,
+    MonitoringQueries,
+    MonitoringRanking,
+    MonitoringScratch,
+    PointLists,
 )
 from tocsin.papers.sliding_windows.tma_kernels import DE_BRUIJN, monitor_steps
 from tocsin.papers.sliding_windows.tma_search_kernels import compute_slots
@@ -37,10 +40,10 @@ CELLS = 12**4
 
 
 class TopKMonitoring:
-    """TMA. Takes and answers what `PreferenceScan` does, for monotone programs.
+    """TMA. Same contract as `PreferenceScan`, for monotone programs.
 
-    The workspace is `low` to `high` in every column that is scored; rows may be beyond it. Also counts, in
-    `searches`, how often a query was computed from scratch.
+    The workspace is `low` to `high` in every scored column; rows may be outside of it. `searches` counts how
+    often a query was computed from scratch.
     """
 
     name = "TMA"
@@ -59,7 +62,7 @@ class TopKMonitoring:
         high: float = 1.0,
     ) -> None:
         self._terms = linear_terms(program)
-        self._scorer = PaperScorer(
+        self._scorer = MonitoringRanking(
             program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1, self._terms.column
         )
         self._capacity = capacity
@@ -70,8 +73,8 @@ class TopKMonitoring:
         width = (high - low) / side
         edges = low + width * np.arange(side + 1)
         stride = side ** np.arange(n_columns - 1, -1, -1, dtype=np.int64)
-        # A row that rounding puts into the cell next to its own is still inside.
-        self._grid = PaperGrid(
+        # Widened, so that a row that rounding puts into a neighbouring cell is still inside.
+        self._grid = MonitoringGrid(
             side=side,
             low=np.full(n_columns, low),
             scale=np.full(n_columns, 1 / width),
@@ -80,7 +83,7 @@ class TopKMonitoring:
             stride=stride,
             place=(np.arange(n_cells)[:, None] // stride % side).astype(np.int16),
             start=np.zeros(n_cells, np.int64),
-            room=np.zeros(n_cells, np.int64),
+            capacity=np.zeros(n_cells, np.int64),
             first=np.zeros(n_cells, np.int64),
             n_points=np.zeros(n_cells, np.int64),
             influence=np.zeros((n_cells, 1), np.uint64),
@@ -88,7 +91,7 @@ class TopKMonitoring:
             bit_place=_bit_places(),
         )
         n = capacity
-        self._queries = PaperQueries(
+        self._queries = MonitoringQueries(
             k=np.zeros(n, np.int64),
             lo=np.empty((n, dimensions)),
             hi=np.empty((n, dimensions)),
@@ -106,7 +109,7 @@ class TopKMonitoring:
             is_affected=np.zeros(n, np.bool_),
             is_whole=np.zeros(n, np.bool_),
         )
-        self._points = PaperPoints(
+        self._points = PointLists(
             list=np.empty(n, np.int32),
             list_values=np.empty((n, len(self._terms.column))),
             values=np.empty((n, dimensions + n_columns)),
@@ -114,18 +117,18 @@ class TopKMonitoring:
             cell=np.zeros(n, np.int32),
             place=np.zeros(n, np.int32),
         )
-        self._state: Longs = np.zeros(named.STATE_SIZE, np.int64)
+        self._state: Longs = np.zeros(tma_columns.STATE_SIZE, np.int64)
         self._stamp: Ints = np.zeros(n_cells, np.int32)
-        self._counter: Ints = np.zeros(1, np.int32)
-        self._kept_scratch: PaperScratch | None = None
+        self._search_counter: Ints = np.zeros(1, np.int32)
+        self._cached_scratch: MonitoringScratch | None = None
         self._expected = capacity
-        #: the kernel, and what it was compiled to once that is known
-        self._take_steps = monitor_steps
+        #: the kernel; once it is compiled, its entry point
+        self._apply_steps = monitor_steps
 
     @property
     def searches(self) -> int:
         """How often a query was computed from scratch."""
-        return int(self._state[named.N_SEARCHES])
+        return int(self._state[tma_columns.N_SEARCHES])
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add queries and compute them. Cost: a search for each."""
@@ -152,45 +155,49 @@ class TopKMonitoring:
         return shown | {"theta": queries.theta[:, slot].tolist(), "k": int(queries.k[slot])}
 
     def apply(self, delta: RowDelta) -> ChangeSet:
-        """Let rows come and go; compute queries from scratch where need be; report.
+        """Insert and remove rows; compute queries from scratch where necessary; report.
 
         Cost: for each row the queries that its cell influences, and the searches.
         """
         if len(delta.row) == 0:
             return ChangeSet.empty()
-        self._make_room_for_rows(int(delta.row.max()) + 1)
-        if self._widen_workspace(delta.after):
-            # Cells at the border have grown, and may influence more queries than they know.
+        self._ensure_row_capacity(int(delta.row.max()) + 1)
+        if self._extend_workspace(delta.after):
+            # Cells at the border have grown, and may influence more queries than are listed.
             self._compute(self._live(), is_new=True)
         entries = _entries(delta)
         scratch = self._scratch()
         buffer = ChangeBuffer(self._expected)
-        self._state[named.N_TOUCHED : named.N_SEARCHES] = 0
+        self._state[: tma_columns.TRANSIENT] = 0
         status = -1
         with np.errstate(all="ignore"):
-            while status != named.DONE:
-                status = self._take_steps(
+            while status != DONE:
+                status = self._apply_steps(
                     self._state, self._scorer, self._queries, self._grid, self._points, entries,
                     scratch, self.is_skyband, buffer.columns,
                 )  # fmt: skip
-                if status == named.OUT_FULL:
+                if status == FULL:
                     buffer.grow()
-                elif status == named.SEARCH:
-                    affected = scratch.affected[: self._state[named.N_AFFECTED]].copy()
+                elif status == SEARCH:
+                    affected = scratch.affected[: self._state[tma_columns.N_AFFECTED]].copy()
                     self._compute(affected, is_new=False)
-                elif status == named.POINTS_FULL:
-                    room = 2 * len(self._points.list) + 64
+                elif status == POINTS_FULL:
+                    capacity = 2 * len(self._points.list) + 64
                     self._points = self._points._replace(
-                        list=grown(self._points.list, room),
-                        list_values=grown(self._points.list_values, room),
+                        list=ensure_capacity(self._points.list, capacity),
+                        list_values=ensure_capacity(self._points.list_values, capacity),
                     )
-                elif status == named.LISTS_FULL:
+                elif status == LISTS_FULL:
                     self._widen_lists(2 * self._queries.list_row.shape[1])
-        if self._take_steps is monitor_steps:
-            self._take_steps = compiled(monitor_steps)
-        count = int(self._state[named.N_OUT])
+        if self._apply_steps is monitor_steps:
+            self._apply_steps = entry_point(monitor_steps)
+        count = int(self._state[N_OUT])
         self._expected = max(self._expected, count)
-        return buffer.changes(count)
+        return buffer.take(count)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Apply a delta without reporting its changes. Cost: as `apply`."""
+        self.apply(delta)
 
     def result(self, slots: Ints) -> ChangeSet:
         """The answers, by rank. Cost: their length."""
@@ -210,7 +217,7 @@ class TopKMonitoring:
         )
 
     def list_sizes(self, slots: Ints) -> Ints:
-        """How many rows are kept for each query. Cost: linear."""
+        """The length of each query's list. Cost: linear."""
         return self._queries.size[slots]
 
     def arrays(self) -> Arrays:
@@ -230,7 +237,7 @@ class TopKMonitoring:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from: rows come in order, then queries. Cost: as to register all."""
+        """Restore the state that `arrays` returned, rows first, in order. Cost: as registering everything."""
         order = np.argsort(arrays["born"])
         rows, born = arrays["rows"][order], arrays["born"][order]
         absent = np.full(len(rows), ABSENT, np.int64)
@@ -242,7 +249,7 @@ class TopKMonitoring:
 
     def check_invariants(self) -> None:
         """Assert that point lists and rows agree, that influence lists are counted and, for weighted sums,
-        that every cell that may hold a row of interest to a query influences it."""
+        that every cell that may hold a row above a query's `top_key` influences it."""
         grid, points = self._grid, self._points
         there = np.flatnonzero(points.born != ABSENT)
         assert grid.n_points.sum() == len(there)
@@ -286,9 +293,9 @@ class TopKMonitoring:
         if top > have:
             larger = self._queries._asdict()
             for name, column in larger.items():
-                larger[name] = widened(column, top) if name == "theta" else grown(column, top)
+                larger[name] = ensure_width(column, top) if name == "theta" else ensure_capacity(column, top)
             larger["old_size"][have:] = -1
-            self._queries = PaperQueries(**larger)
+            self._queries = MonitoringQueries(**larger)
         words = -(-len(self._queries.k) // 64)
         have = self._grid.influence.shape[1]
         if words > have:
@@ -308,7 +315,7 @@ class TopKMonitoring:
         self._find_directions(slots)
 
     def _find_directions(self, slots: Ints) -> None:
-        """Which way each key rises: where it differs between two corners of the workspace."""
+        """The direction in which each key rises: by comparing corners of the workspace."""
         n_columns = len(self._grid.low)
         if len(self._terms.column):
             weight = self._queries.weight[slots]
@@ -343,8 +350,8 @@ class TopKMonitoring:
                 falls = self._scorer.key_sign * (key[low + bit] - key[low]) < 0
                 self._queries.direction[slot, c] = -1 if falls.any() else 1
 
-    def _widen_workspace(self, values: Floats) -> bool:
-        """Let the cells at the border reach as far as the rows do; whether any grew."""
+    def _extend_workspace(self, values: Floats) -> bool:
+        """Extend the cells at the border to the rows; whether any grew."""
         scored = values[:, self._scorer.first_column :]
         scored = scored[~np.isnan(scored).all(axis=1)]
         if len(scored) == 0 or len(self._grid.low) == 0:
@@ -356,48 +363,48 @@ class TopKMonitoring:
         np.fmax(grid.cell_high[:, -1], high, out=grid.cell_high[:, -1])
         return bool(grows)
 
-    def _make_room_for_rows(self, top: int) -> None:
+    def _ensure_row_capacity(self, top: int) -> None:
         points = self._points
         if top > len(points.born):
-            self._points = PaperPoints(
+            self._points = PointLists(
                 points.list,
                 points.list_values,
-                grown(points.values, top),
-                grown(points.born, top, ABSENT),
-                grown(points.cell, top),
-                grown(points.place, top),
+                ensure_capacity(points.values, top),
+                ensure_capacity(points.born, top, ABSENT),
+                ensure_capacity(points.cell, top),
+                ensure_capacity(points.place, top),
             )
 
     def _widen_lists(self, width: int) -> None:
         queries = self._queries
         if width > queries.list_row.shape[1]:
             self._queries = queries._replace(
-                list_row=widened(queries.list_row, width),
-                list_key=widened(queries.list_key, width),
-                list_count=widened(queries.list_count, width),
-                old_row=widened(queries.old_row, width),
-                old_key=widened(queries.old_key, width),
+                list_row=ensure_width(queries.list_row, width),
+                list_key=ensure_width(queries.list_key, width),
+                list_count=ensure_width(queries.list_count, width),
+                old_row=ensure_width(queries.old_row, width),
+                old_key=ensure_width(queries.old_key, width),
             )
 
-    def _scratch(self) -> PaperScratch:
+    def _scratch(self) -> MonitoringScratch:
         n_cells, n_rows = len(self._stamp), len(self._points.born)
-        kept = self._kept_scratch
+        cached = self._cached_scratch
         if (
-            kept is not None
-            and len(kept.mark) == n_rows
-            and len(kept.touched) == len(self._queries.k)
-            and len(kept.best_key) >= min(self._largest_k, n_rows) + 2
+            cached is not None
+            and len(cached.mark) == n_rows
+            and len(cached.touched) == len(self._queries.k)
+            and len(cached.best_key) >= min(self._largest_k, n_rows) + 2
         ):
-            return kept
+            return cached
         longest = min(self._largest_k, n_rows) + 2
         depth, n_columns = self._scorer.program.depth, len(self._grid.low)
-        self._kept_scratch = PaperScratch(
+        self._cached_scratch = MonitoringScratch(
             touched=np.empty(len(self._queries.k), np.int32),
             affected=np.empty(len(self._queries.k), np.int32),
             heap_key=np.empty(n_cells + 1),
             heap_cell=np.empty(n_cells + 1, np.int32),
             stamp=self._stamp,
-            searches=self._counter,
+            searches=self._search_counter,
             share=np.empty((len(self._terms.column), self._grid.side)),
             best_key=np.empty(longest),
             best_tie=np.empty(longest, np.int64),
@@ -410,31 +417,31 @@ class TopKMonitoring:
             mark=np.full(n_rows, -1, np.int32),
             is_touched=np.zeros(n_rows, np.bool_),
         )
-        return self._kept_scratch
+        return self._cached_scratch
 
 
 class SkybandMonitoring(TopKMonitoring):
-    """SMA: for windows, in which rows go in the order they came, and the newer row wins a tie."""
+    """SMA: for windows, which rows leave in arrival order, and where the newer row wins a tie."""
 
     name = "SMA"
     is_skyband = True
 
 
 def _bit_places() -> Longs:
-    """Which bit of 64 stands alone, by the first six bits of its product with de Bruijn's number."""
+    """The index of a single set bit, by the first six bits of its product with a de Bruijn number."""
     places = np.empty(64, np.int64)
     for bit in range(64):
         places[((DE_BRUIJN << bit) % 2**64) >> 58] = bit
     return places
 
 
-def _entries(delta: RowDelta) -> PaperEntries:
-    """The delta as kernels take it; rows of a step in the order in which they came."""
+def _entries(delta: RowDelta) -> MonitoringEntries:
+    """The delta as kernels expect it; rows of a step in arrival order."""
     born = delta.born_after
     order: Longs | slice = slice(None)
     if len(delta.seq) > 1 or (np.diff(born[born >= 0]) < 0).any():
         order = np.lexsort((born, delta.step))
-    return PaperEntries(
+    return MonitoringEntries(
         step_bounds(delta),
         writable(delta.row[order], np.int32),
         writable(delta.born_before[order], np.int64),

@@ -16,40 +16,32 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.programs_kernels import Program
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.kernels.scoring import Program
+from tocsin.kernels.status import OWN
 
-#: What a kernel answers: through; no room for points, for lists, for changes.
-DONE = 0
-POINTS_FULL = 1
-LISTS_FULL = 2
-OUT_FULL = 3
-#: Queries must be computed from scratch.
-SEARCH = 4
-
-#: Places in `state`: where free room for points begins, how many queries a step touches, how many changes
-#: were written, and where to go on.
-POINTS_END = 0
-N_TOUCHED = 1
-N_OUT = 2
-STEP = 3
-PHASE = 4
-AT = 5
-IS_STORED = 6
-#: How often queries were computed from scratch, and cells that took.
-N_SEARCHES = 7
-N_CELLS = 8
-#: The longest list so far.
-LONGEST = 9
-#: How many queries must be computed from scratch.
-N_AFFECTED = 10
-#: Whether rows of the step were there before and after it.
-HAS_UPDATES = 11
-STATE_SIZE = 12
+#: Places of the cursor beyond those that all cursors have: the phase of a step, how many queries it touches,
+#: whether its rows are stored.
+PHASE = OWN
+N_TOUCHED = OWN + 1
+IS_STORED = OWN + 2
+#: The places above are reset by each delta; those below are not: where the free part of the points begins,
+TRANSIENT = OWN + 3
+POINTS_END = TRANSIENT
+#: how often queries were computed from scratch, and the cells visited for that,
+N_SEARCHES = TRANSIENT + 1
+N_CELLS = TRANSIENT + 2
+#: the longest list so far,
+LONGEST = TRANSIENT + 3
+#: queries to be computed from scratch,
+N_AFFECTED = TRANSIENT + 4
+#: and whether the step updates any row.
+HAS_UPDATES = TRANSIENT + 5
+STATE_SIZE = TRANSIENT + 6
 
 
-class PaperScorer(NamedTuple):
-    """How one shape ranks."""
+class MonitoringRanking(NamedTuple):
+    """How the queries of one index rank rows."""
 
     program: Program
     first_column: int
@@ -59,8 +51,8 @@ class PaperScorer(NamedTuple):
     term_column: Ints
 
 
-class PaperQueries(NamedTuple):
-    """By subscription slot."""
+class MonitoringQueries(NamedTuple):
+    """Queries by subscription slot."""
 
     #: int64 (slots,): 0 where there is none
     k: Longs
@@ -69,72 +61,72 @@ class PaperQueries(NamedTuple):
     hi: Floats
     #: float64 (n_theta, slots)
     theta: Floats
-    #: float64 (slots, terms): of a weighted sum, so that it makes keys
+    #: float64 (slots, terms): of a weighted sum, with the sign of the key
     weight: Floats
     #: int8 (slots, grid's columns): 1 where the key rises with the column, else -1
     direction: NDArray[np.int8]
-    #: float64 (slots,): rows whose key is below it are of no interest
+    #: float64 (slots,): rows with a smaller key cannot enter the list
     top_key: Floats
     #: int32 (slots,): length of the list
     size: Ints
-    #: int32, float64, int32 (slots, room): the list, best first; in a skyband, by how many each is dominated
+    #: int32, float64, int32 (slots, capacity): the list, best first; in a skyband, the dominance count
     list_row: Ints
     list_key: Floats
     list_count: Ints
-    #: the answer before the step, of queries that it touches; and its length, -1 where it does not
+    #: the answer before the step, of queries that it touches, and its length, -1 for other queries
     old_row: Ints
     old_key: Floats
     old_size: Ints
-    #: bool (slots,): whether a row of the answer is gone
+    #: bool (slots,): whether a row of the answer has left
     is_affected: Bools
-    #: bool (slots,): whether no row inside the box was ever left out of the list, but for dominated ones
+    #: bool (slots,): whether the list holds every row inside the box, except dominated ones
     is_whole: Bools
 
 
-class PaperGrid(NamedTuple):
-    """Cells of equal extent; those at the border reach as far as rows have been seen."""
+class MonitoringGrid(NamedTuple):
+    """Cells of equal extent; those at the border extend to the outermost rows so far."""
 
     #: cells along an axis
     side: int
-    #: float64 (columns,): where the grid begins, and cells along an axis by unit
+    #: float64 (columns,): where the grid begins, and cells per unit along an axis
     low: Floats
     scale: Floats
     #: float64 (columns, side): the cells' ends
     cell_low: Floats
     cell_high: Floats
-    #: int64 (columns,): how far apart neighbouring cells are; int16 (cells, columns): where each cell is
+    #: int64 (columns,): distance between neighbouring cells; int16 (cells, columns): coordinates of each cell
     stride: Longs
     place: NDArray[np.int16]
-    #: int64 (cells,): each cell's room among the points, a ring whose size is a power of two; where in it
-    #: the list begins, and how long that is
+    #: int64 (cells,): each cell's ring among the points: start and capacity, a power of two; where in it the
+    #: list begins, and its length
     start: Longs
-    room: Longs
+    capacity: Longs
     first: Longs
     n_points: Longs
-    #: uint64 (cells, slots / 64): a bit for each query that the cell influences
+    #: uint64 (cells, slots / 64): the influence list: a bit for each query that the cell influences
     influence: NDArray[np.uint64]
-    #: int32 (cells,): how many those are
+    #: int32 (cells,): their number
     n_influence: Ints
-    #: int64 (64,): which bit stands alone, by what a multiplication makes of it
+    #: int64 (64,): index of a single set bit, by its de Bruijn hash
     bit_place: Longs
 
 
-class PaperPoints(NamedTuple):
-    """Rows: where they are, and what they hold."""
+class PointLists(NamedTuple):
+    """Rows by slot, and the cells' point lists."""
 
-    #: int32, and float64 (room, terms): the cells' point lists, with what is weighted and added
+    #: int32, and float64 (capacity, terms): the cells' point lists, with their values in the scored columns
     list: Ints
     list_values: Floats
     #: float64 (slots, columns)
     values: Floats
-    #: int64, int32, int32 (slots,): ABSENT where there is none; the cell, and where in its ring
+    #: int64, int32, int32 (slots,): ABSENT where there is none; the cell, and the place in its ring
     born: Longs
     cell: Ints
     place: Ints
 
 
-class PaperEntries(NamedTuple):
-    """A delta's entries; within a step by `born_after`."""
+class MonitoringEntries(NamedTuple):
+    """A delta's entries, within a step by `born_after`."""
 
     #: int64 (steps + 1,)
     bounds: Longs
@@ -146,20 +138,20 @@ class PaperEntries(NamedTuple):
     after: Floats
 
 
-class PaperScratch(NamedTuple):
+class MonitoringScratch(NamedTuple):
     """Working memory."""
 
     #: int32 (slots,): queries that the step touches
     touched: Ints
-    #: int32 (slots,): those that must be computed from scratch
+    #: int32 (slots,): queries to be computed from scratch
     affected: Ints
-    #: float64, int32: the heap of cells, and which of them were put there
+    #: float64, int32: the heap of cells: bounds and cells
     heap_key: Floats
     heap_cell: Ints
-    #: int32 (cells,): the last search that put the cell into its heap; int32 (1,): the number of searches
+    #: int32 (cells,): the last search that pushed the cell; int32 (1,): the number of searches
     stamp: Ints
     searches: Ints
-    #: float64 (terms, side): what a cell's place adds to the largest key in it
+    #: float64 (terms, side): what a cell's coordinate adds to the largest key in it
     share: Floats
     #: float64, int64, int32 (longest list,): the best rows so far, sorted
     best_key: Floats
@@ -171,6 +163,6 @@ class PaperScratch(NamedTuple):
     low: Floats
     high: Floats
     score: Floats
-    #: int32 (rows,): where a row was in the old answer, else -1; bool: whether a subscriber must hear of it
+    #: int32 (rows,): index in the old answer, else -1; bool: whether an unchanged rank must be reported too
     mark: Ints
     is_touched: Bools

@@ -1,57 +1,50 @@
-"""TMA and SMA: rows that come and go are told to the queries that their cells influence."""
+"""Kernels of TMA and SMA: arriving and leaving rows are passed to the queries that their cells influence."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Ints, Longs
-from tocsin.indexes.shared.jit import kernel, lean_kernel
-from tocsin.indexes.shared.scans import ChangeColumns
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.jit import kernel, lean_kernel
+from tocsin.arrays.types import Ints, Longs
+from tocsin.kernels.status import AT, DONE, FULL, LISTS_FULL, N_OUT, POINTS_FULL, SEARCH, STEP
 from tocsin.papers.sliding_windows.tma_columns import (
-    AT,
-    DONE,
     HAS_UPDATES,
     IS_STORED,
-    LISTS_FULL,
     LONGEST,
     N_AFFECTED,
-    N_OUT,
     N_TOUCHED,
-    OUT_FULL,
     PHASE,
     POINTS_END,
-    POINTS_FULL,
-    SEARCH,
-    STEP,
-    PaperEntries,
-    PaperGrid,
-    PaperPoints,
-    PaperQueries,
-    PaperScorer,
-    PaperScratch,
+    MonitoringEntries,
+    MonitoringGrid,
+    MonitoringQueries,
+    MonitoringRanking,
+    MonitoringScratch,
+    PointLists,
 )
 from tocsin.papers.sliding_windows.tma_search_kernels import is_inside, score_alone
 
-#: The contract's operations, again: kernels read the globals of their own file.
+#: Operations of a change, as in `arrays.changes`.
 LEAVE = 0
 UPDATE = 1
 ENTER = 2
 
-#: Phases of a step: rows come, rows go, changed rows come again, queries are computed from scratch, changes
-#: are written.
-COMING = 0
-GOING = 1
-COMING_AGAIN = 2
+#: Phases of a step: insert new rows, remove old ones, insert updated rows again, compute queries from
+#: scratch, write changes.
+INSERTING = 0
+REMOVING = 1
+REINSERTING = 2
 SEARCHING = 3
-TELLING = 4
+WRITING = 4
 
-#: Shifted by any number of bits, its first six differ.
+#: A de Bruijn number: the first six bits differ for every shift.
 DE_BRUIJN = 0x03F79D71B4CB0A89
 
 
 @lean_kernel
-def touch(state: Longs, queries: PaperQueries, slot: int, scratch: PaperScratch) -> None:
-    """Remember a query's answer before the step first changes its list."""
+def save_answer(state: Longs, queries: MonitoringQueries, slot: int, scratch: MonitoringScratch) -> None:
+    """Save a query's answer before the step first changes its list."""
     if queries.old_size[slot] >= 0:
         return
     size = min(queries.k[slot], queries.size[slot])
@@ -65,9 +58,9 @@ def touch(state: Longs, queries: PaperQueries, slot: int, scratch: PaperScratch)
 
 @lean_kernel
 def insert_row(
-    scorer: PaperScorer, queries: PaperQueries, slot: int, points: PaperPoints, row: int, key: float
+    scorer: MonitoringRanking, queries: MonitoringQueries, slot: int, points: PointLists, row: int, key: float
 ) -> int:
-    """Put a row in its place in a list that has room; answers the place."""
+    """Insert a row into a list with spare capacity; returns its place."""
     tie = scorer.tie_sign * points.born[row]
     rows = queries.list_row
     keys = queries.list_key
@@ -89,8 +82,8 @@ def insert_row(
 
 
 @lean_kernel
-def remove_row(queries: PaperQueries, slot: int, row: int) -> int:
-    """Take a row out of a list; answers the place it had, -1 if it was not there."""
+def remove_row(queries: MonitoringQueries, slot: int, row: int) -> int:
+    """Remove a row from a list; returns its former place, -1 if it was not there."""
     rows = queries.list_row
     size = queries.size[slot]
     at = 0
@@ -109,23 +102,23 @@ def remove_row(queries: PaperQueries, slot: int, row: int) -> int:
 @lean_kernel
 def store_points(
     state: Longs,
-    scorer: PaperScorer,
-    entries: PaperEntries,
+    scorer: MonitoringRanking,
+    entries: MonitoringEntries,
     begin: int,
     end: int,
-    is_again: bool,
-    grid: PaperGrid,
-    points: PaperPoints,
-    scratch: PaperScratch,
+    is_reinserting: bool,
+    grid: MonitoringGrid,
+    points: PointLists,
+    scratch: MonitoringScratch,
 ) -> int:
-    """Put the step's new rows, or those that come again, into the point lists, from `state` on."""
+    """Add the step's new rows, or its updated ones, to the point lists, from `state` on."""
     first_column = scorer.first_column
     term_column = scorer.term_column
     side = grid.side
     low = grid.low
     scale = grid.scale
     start = grid.start
-    room = grid.room
+    capacity = grid.capacity
     first = grid.first
     n_points = grid.n_points
     point_list = points.list
@@ -134,12 +127,12 @@ def store_points(
     values = points.values
     born = points.born
     for e in range(max(begin, state[AT]), end):
-        if entries.born_after[e] < 0 or (entries.born_before[e] >= 0) != is_again:
+        if entries.born_after[e] < 0 or (entries.born_before[e] >= 0) != is_reinserting:
             continue
         row = entries.row[e]
         for c in range(values.shape[1]):
             values[row, c] = entries.after[e, c]
-        # What is beyond the grid is in the cells at its border; so is NaN.
+        # Rows outside of the grid are in the cells at its border; so is NaN.
         cell = 0
         for c in range(len(low)):
             at = (values[row, first_column + c] - low[c]) * scale[c]
@@ -147,23 +140,23 @@ def store_points(
             if at > 0.0:
                 along = side - 1 if at >= side - 1 else int(at)
             cell = cell * side + along
-        if n_points[cell] == room[cell]:
-            larger = max(4, 2 * room[cell])
+        if n_points[cell] == capacity[cell]:
+            larger = max(4, 2 * capacity[cell])
             moved = state[POINTS_END]
             if moved + larger > len(point_list):
                 state[AT] = e
                 return POINTS_FULL
             for i in range(n_points[cell]):
-                old = start[cell] + ((first[cell] + i) & (room[cell] - 1))
+                old = start[cell] + ((first[cell] + i) & (capacity[cell] - 1))
                 point_list[moved + i] = point_list[old]
                 place[point_list[old]] = i
                 for t in range(list_values.shape[1]):
                     list_values[moved + i, t] = list_values[old, t]
             start[cell] = moved
             first[cell] = 0
-            room[cell] = larger
+            capacity[cell] = larger
             state[POINTS_END] += larger
-        place[row] = (first[cell] + n_points[cell]) & (room[cell] - 1)
+        place[row] = (first[cell] + n_points[cell]) & (capacity[cell] - 1)
         into = start[cell] + place[row]
         point_list[into] = row
         for t in range(list_values.shape[1]):
@@ -176,13 +169,15 @@ def store_points(
 
 
 @lean_kernel
-def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, points: PaperPoints) -> None:
-    """Take the step's rows that were there out of the point lists.
+def remove_points(
+    entries: MonitoringEntries, begin: int, end: int, grid: MonitoringGrid, points: PointLists
+) -> None:
+    """Remove the step's old rows from the point lists.
 
-    In a window that is always the first of its list; else the first fills the gap.
+    In a window this is always the first of its list; otherwise the first fills the gap.
     """
     start = grid.start
-    room = grid.room
+    capacity = grid.capacity
     first = grid.first
     n_points = grid.n_points
     row_cell = points.cell
@@ -201,7 +196,7 @@ def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, 
             place[point_list[source]] = place[row]
             for t in range(list_values.shape[1]):
                 list_values[gap, t] = list_values[source, t]
-        first[cell] = (first[cell] + 1) & (room[cell] - 1)
+        first[cell] = (first[cell] + 1) & (capacity[cell] - 1)
         n_points[cell] -= 1
         points.born[row] = -1
 
@@ -209,26 +204,26 @@ def remove_points(entries: PaperEntries, begin: int, end: int, grid: PaperGrid, 
 @lean_kernel
 def put_row(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
     slot: int,
-    points: PaperPoints,
+    points: PointLists,
     row: int,
     key: float,
     is_skyband: bool,
 ) -> None:
-    """Let a row into a query's list: its best k, or its skyband."""
+    """Insert a row into a query's list: its best k, or its skyband."""
     k = queries.k[slot]
     at = insert_row(scorer, queries, slot, points, row, key)
     if not is_skyband:
         if queries.size[slot] > k:
             queries.size[slot] = k
         if queries.size[slot] == k:
-            # From now on rows may be left out.
+            # From now on, rows may be left out.
             queries.top_key[slot] = queries.list_key[slot, k - 1]
             queries.is_whole[slot] = False
     else:
-        # The new row dominates all that rank after it; who is dominated by k can never be seen again.
+        # The new row dominates all that rank after it; rows dominated by k others can never enter an answer.
         kept = at + 1
         for i in range(at + 1, queries.size[slot]):
             queries.list_count[slot, i] += 1
@@ -242,8 +237,8 @@ def put_row(
 
 
 @lean_kernel
-def drop_row(queries: PaperQueries, slot: int, row: int, is_skyband: bool) -> None:
-    """Take a row out of a query's list, and remember whether that leaves a gap."""
+def drop_row(queries: MonitoringQueries, slot: int, row: int, is_skyband: bool) -> None:
+    """Remove a row from a query's list, and record whether that leaves a gap."""
     if remove_row(queries, slot, row) < 0 or is_skyband:
         return
     if not queries.is_whole[slot]:
@@ -251,21 +246,21 @@ def drop_row(queries: PaperQueries, slot: int, row: int, is_skyband: bool) -> No
 
 
 @lean_kernel
-def note_rows(
+def notify_queries(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
-    grid: PaperGrid,
-    points: PaperPoints,
-    entries: PaperEntries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
+    grid: MonitoringGrid,
+    points: PointLists,
+    entries: MonitoringEntries,
     begin: int,
     end: int,
-    scratch: PaperScratch,
+    scratch: MonitoringScratch,
     is_skyband: bool,
 ) -> int:
-    """Tell queries of the step's rows that come or go, as the phase is, in cells that influence them."""
-    is_going = state[PHASE] == GOING
-    is_again = state[PHASE] == COMING_AGAIN
+    """Pass the step's arriving or leaving rows, by phase, to the queries that their cells influence."""
+    is_removing = state[PHASE] == REMOVING
+    is_reinserting = state[PHASE] == REINSERTING
     born_before = entries.born_before
     born_after = entries.born_after
     entry_row = entries.row
@@ -284,7 +279,7 @@ def note_rows(
     none = np.uint64(0)
     for e in range(max(begin, state[AT]), end):
         was = born_before[e] >= 0
-        if not was if is_going else (born_after[e] < 0 or was != is_again):
+        if not was if is_removing else (born_after[e] < 0 or was != is_reinserting):
             continue
         row = entry_row[e]
         cell = row_cell[row]
@@ -296,7 +291,7 @@ def note_rows(
         for word in range(words.shape[1]):
             bits = words[cell, word]
             while bits != none:
-                # The lowest bit alone, and which one it is.
+                # Isolate the lowest bit, and find its index.
                 lowest = bits & (~bits + one)
                 bits ^= lowest
                 slot = 64 * word + bit_place[(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(58)]
@@ -311,8 +306,8 @@ def note_rows(
                     continue
                 if n_dimensions > 0 and not is_inside(queries, slot, points, row):
                     continue
-                touch(state, queries, slot, scratch)
-                if is_going:
+                save_answer(state, queries, slot, scratch)
+                if is_removing:
                     drop_row(queries, slot, row, is_skyband)
                 else:
                     put_row(state, scorer, queries, slot, points, row, key, is_skyband)
@@ -321,19 +316,19 @@ def note_rows(
 
 @lean_kernel
 def compare_answers(
-    scorer: PaperScorer,
-    queries: PaperQueries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
     slot: int,
     n_old: int,
     n_new: int,
     born: Longs,
     at: int,
-    out: ChangeColumns,
+    out: ChangeSet,
     out_rank: Ints,
 ) -> int:
-    """Where no row has changed: write what left, list the ranks of what entered; answers how many those are.
+    """Without updates: write the rows that left, list the ranks of those that entered; returns how many.
 
-    Both answers are sorted: one walk along them is enough.
+    Both answers are sorted, so that one merge pass suffices.
     """
     old_row = queries.old_row[slot]
     old_key = queries.old_key[slot]
@@ -351,7 +346,7 @@ def compare_answers(
         if i < n_old and j < n_new:
             is_left = old_key[i] > keys[j]
             if old_key[i] == keys[j]:
-                # A row that is gone has no place any more, and has left in any case.
+                # A removed row has no place any more, and has left in any case.
                 was = born[old_row[i]]
                 is_left = was < 0 or scorer.tie_sign * was > scorer.tie_sign * born[rows[j]]
         if is_left:
@@ -371,13 +366,13 @@ def compare_answers(
 @lean_kernel
 def write_answers(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
-    points: PaperPoints,
-    scratch: PaperScratch,
-    out: ChangeColumns,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
+    points: PointLists,
+    scratch: MonitoringScratch,
+    out: ChangeSet,
 ) -> int:
-    """Write how the answers of touched queries, in order, differ from what they were."""
+    """Write how the answers of touched queries, in order, differ from the saved ones."""
     entered = scratch.best_row
     while state[AT] < state[N_TOUCHED]:
         slot = int(np.int64(scratch.touched[state[AT]]))
@@ -385,12 +380,12 @@ def write_answers(
         n_new = min(queries.k[slot], queries.size[slot])
         at = state[N_OUT]
         if at + n_old + n_new > len(out.step):
-            return OUT_FULL
+            return FULL
         if state[HAS_UPDATES] > 0:
             at = match_answers(scorer, queries, slot, n_old, n_new, scratch, at, out)
         else:
             n = compare_answers(scorer, queries, slot, n_old, n_new, points.born, at, out, entered)
-            # As many leave as enter, but for the difference in length.
+            # As many leave as enter, up to the difference in length.
             at += n + n_old - n_new
             for i in range(n):
                 out.op[at] = ENTER
@@ -409,16 +404,16 @@ def write_answers(
 
 @lean_kernel
 def match_answers(
-    scorer: PaperScorer,
-    queries: PaperQueries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
     slot: int,
     n_old: int,
     n_new: int,
-    scratch: PaperScratch,
+    scratch: MonitoringScratch,
     at: int,
-    out: ChangeColumns,
+    out: ChangeSet,
 ) -> int:
-    """Where rows may have changed: write what left, was updated, entered; answers where that ends."""
+    """With updates: write the rows that left, were updated, entered; returns the end of the changes."""
     mark = scratch.mark
     for i in range(n_new):
         mark[queries.list_row[slot, i]] = i
@@ -455,8 +450,8 @@ def match_answers(
 
 
 @lean_kernel
-def find_affected(state: Longs, queries: PaperQueries, scratch: PaperScratch) -> int:
-    """List the touched queries that lost a row they cannot replace; answers how many."""
+def find_affected(state: Longs, queries: MonitoringQueries, scratch: MonitoringScratch) -> int:
+    """List the touched queries that lost a row they cannot replace; returns how many."""
     n = 0
     for i in range(state[N_TOUCHED]):
         slot = scratch.touched[i]
@@ -471,32 +466,36 @@ def find_affected(state: Longs, queries: PaperQueries, scratch: PaperScratch) ->
 @kernel
 def monitor_steps(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
-    grid: PaperGrid,
-    points: PaperPoints,
-    entries: PaperEntries,
-    scratch: PaperScratch,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
+    grid: MonitoringGrid,
+    points: PointLists,
+    entries: MonitoringEntries,
+    scratch: MonitoringScratch,
     is_skyband: bool,
-    out: ChangeColumns,
+    out: ChangeSet,
 ) -> int:
-    """TMA or, with skybands, SMA: take the steps one after the other, from `state` on."""
+    """TMA or, with skybands, SMA: apply the steps in turn, from `state` on."""
     while state[STEP] < len(entries.bounds) - 1:
         begin = entries.bounds[state[STEP]]
         end = entries.bounds[state[STEP] + 1]
-        # First what only comes; then what goes, or changes; then what changed comes again.
+        # First new rows; then removed and updated ones leave; then updated ones are inserted again.
         while state[PHASE] < SEARCHING:
-            if state[PHASE] != GOING and state[IS_STORED] == 0:
-                is_again = state[PHASE] == COMING_AGAIN
-                status = store_points(state, scorer, entries, begin, end, is_again, grid, points, scratch)
+            if state[PHASE] != REMOVING and state[IS_STORED] == 0:
+                is_reinserting = state[PHASE] == REINSERTING
+                status = store_points(
+                    state, scorer, entries, begin, end, is_reinserting, grid, points, scratch
+                )
                 if status != DONE:
                     return status
                 state[IS_STORED] = 1
                 state[AT] = 0
-            status = note_rows(state, scorer, queries, grid, points, entries, begin, end, scratch, is_skyband)
+            status = notify_queries(
+                state, scorer, queries, grid, points, entries, begin, end, scratch, is_skyband
+            )
             if status != DONE:
                 return status
-            if state[PHASE] == GOING:
+            if state[PHASE] == REMOVING:
                 remove_points(entries, begin, end, grid, points)
             state[PHASE] += 1
             state[IS_STORED] = 0
@@ -507,7 +506,7 @@ def monitor_steps(
                 if entries.born_before[e] >= 0 and entries.born_after[e] >= 0:
                     state[HAS_UPDATES] = 1
             scratch.touched[: state[N_TOUCHED]].sort()
-            state[PHASE] = TELLING
+            state[PHASE] = WRITING
             state[N_AFFECTED] = find_affected(state, queries, scratch)
             if state[N_AFFECTED] > 0:
                 return SEARCH
@@ -517,7 +516,7 @@ def monitor_steps(
         for e in range(begin, end):
             scratch.is_touched[entries.row[e]] = False
         state[N_TOUCHED] = 0
-        state[PHASE] = COMING
+        state[PHASE] = INSERTING
         state[AT] = 0
         state[STEP] += 1
     return DONE

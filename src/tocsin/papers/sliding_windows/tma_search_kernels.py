@@ -1,42 +1,47 @@
-"""The top-k computation module: cells are visited by the largest key that a row in them may have."""
+"""The top-k computation module: cells are visited in descending order of the upper bound of their keys."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.shared.bounds_kernels import bound_block
-from tocsin.indexes.shared.jit import lean_kernel
-from tocsin.indexes.shared.programs_kernels import score_block
+from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.kernels.score_bounds import bound_block
+from tocsin.kernels.scoring import score_block
 from tocsin.papers.sliding_windows.tma_columns import (
     LONGEST,
     N_CELLS,
     N_SEARCHES,
-    PaperGrid,
-    PaperPoints,
-    PaperQueries,
-    PaperScorer,
-    PaperScratch,
+    MonitoringGrid,
+    MonitoringQueries,
+    MonitoringRanking,
+    MonitoringScratch,
+    PointLists,
 )
 
 
 @lean_kernel
 def zero() -> int:
-    """A number to pass on: a literal 0 would make a signature of its own."""
+    """Zero as an argument: a literal 0 would compile another signature."""
     return int(np.int64(0))
 
 
 @lean_kernel
 def bound_cell(
-    scorer: PaperScorer, queries: PaperQueries, slot: int, grid: PaperGrid, cell: int, scratch: PaperScratch
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
+    slot: int,
+    grid: MonitoringGrid,
+    cell: int,
+    scratch: MonitoringScratch,
 ) -> float:
-    """The largest key that a row in the cell may have, by the interpreter."""
+    """Upper bound of the key of any row in the cell, by the interpreter."""
     for c in range(len(grid.low)):
         place = grid.place[cell, c]
         scratch.low[c, 0] = grid.cell_low[c, place]
         scratch.high[c, 0] = grid.cell_high[c, place]
     none = zero()
-    # A literal False would make a signature of its own.
+    # A literal False would compile another signature.
     bound_block(
         scorer.program, scratch.low, scratch.high, none, none, queries.theta, slot, none > 0, none + 1,
         scratch.stack_low, scratch.stack_high,
@@ -46,7 +51,7 @@ def bound_cell(
 
 @lean_kernel
 def push_cell(keys: Floats, cells: Ints, size: int, key: float, cell: int) -> None:
-    """Put a cell into a heap of `size`, which has the largest key on top."""
+    """Push a cell onto a max-heap of `size`."""
     at = size
     while at > 0:
         parent = (at - 1) // 2
@@ -61,7 +66,7 @@ def push_cell(keys: Floats, cells: Ints, size: int, key: float, cell: int) -> No
 
 @lean_kernel
 def pop_cell(keys: Floats, cells: Ints, size: int) -> None:
-    """Take the top out of a heap of `size` cells."""
+    """Pop the top of a heap of `size` cells."""
     key = keys[size - 1]
     cell = cells[size - 1]
     at = 0
@@ -82,18 +87,18 @@ def pop_cell(keys: Floats, cells: Ints, size: int) -> None:
 
 @lean_kernel
 def score_alone(
-    scorer: PaperScorer,
-    queries: PaperQueries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
     slot: int,
-    points: PaperPoints,
+    points: PointLists,
     row: int,
-    scratch: PaperScratch,
+    scratch: MonitoringScratch,
 ) -> float:
     """The key of one row, by the interpreter."""
     for c in range(scratch.low.shape[0]):
         scratch.low[c, 0] = points.values[row, scorer.first_column + c]
     none = zero()
-    # A literal False would make a signature of its own.
+    # A literal False would compile another signature.
     score_block(
         scorer.program, scratch.low, none, none, queries.theta, slot, none > 0, none + 1,
         scratch.stack_low, scratch.score,
@@ -102,7 +107,7 @@ def score_alone(
 
 
 @lean_kernel
-def is_inside(queries: PaperQueries, slot: int, points: PaperPoints, row: int) -> bool:
+def is_inside(queries: MonitoringQueries, slot: int, points: PointLists, row: int) -> bool:
     """Whether a row is inside a query's box."""
     for d in range(queries.lo.shape[1]):
         x = points.values[row, d]
@@ -114,26 +119,26 @@ def is_inside(queries: PaperQueries, slot: int, points: PaperPoints, row: int) -
 @lean_kernel
 def search(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
     slot: int,
-    grid: PaperGrid,
-    points: PaperPoints,
-    scratch: PaperScratch,
+    grid: MonitoringGrid,
+    points: PointLists,
+    scratch: MonitoringScratch,
     known: float,
 ) -> int:
-    """The top-k computation module, with the cleaning of influence lists; how many rows were found.
+    """The top-k computation module, with the cleaning of influence lists; returns how many rows were found.
 
-    The k-th key will not be above `known`, which is NaN for a new query. So all cells that may hold such a
-    key are visited anyway, in any order. They influence the query already, and wait on a stack, at the other
-    end of the heap's memory; each is reached from one cell only, the one before it in the last column in
-    which it is not the first.
+    The k-th key cannot be above `known`, which is NaN for a new query. So all cells that may hold such a key
+    are visited anyway, in any order. They influence the query already, and are on a stack at the other end of
+    the heap's memory; each is reached from one cell only, the one before it in the last column in which it is
+    not the first.
     """
     side = grid.side
     cell_low = grid.cell_low
     cell_high = grid.cell_high
     cell_start = grid.start
-    cell_room = grid.room
+    cell_capacity = grid.capacity
     cell_first = grid.first
     cell_points = grid.n_points
     bits = grid.influence
@@ -165,7 +170,7 @@ def search(
     state[N_SEARCHES] += 1
     for t in range(n_terms):
         for place in range(side):
-            # A weight of zero adds nothing, but to infinite values, which then have no key.
+            # A weight of zero adds nothing, except to infinite values, whose key is NaN.
             share[t, place] = 0.0
             if weight[t] > 0.0:
                 share[t, place] = weight[t] * cell_high[term_column[t], place]
@@ -182,8 +187,8 @@ def search(
     top = len(heap_cell)
     size = 0
     while True:
-        is_sure = top < len(heap_cell)
-        if is_sure:
+        is_certain = top < len(heap_cell)
+        if is_certain:
             cell = heap_cell[top]
             top += 1
         elif n_heap > 0 and (size < k or heap_key[0] >= best_key[size - 1]):
@@ -197,7 +202,7 @@ def search(
             break
         state[N_CELLS] += 1
         for p in range(cell_first[cell], cell_first[cell] + cell_points[cell]):
-            i = cell_start[cell] + (p & (cell_room[cell] - 1))
+            i = cell_start[cell] + (p & (cell_capacity[cell] - 1))
             if n_terms == 0:
                 key = score_alone(scorer, queries, slot, points, point_list[i], scratch)
             else:
@@ -226,7 +231,7 @@ def search(
         for c in range(n_columns - 1, -1, -1):
             following = cell - direction[c] * strides[c]
             is_last = places[cell, c] == (0 if direction[c] > 0 else side - 1)
-            if not is_last and (is_sure or stamp[following] != now):
+            if not is_last and (is_certain or stamp[following] != now):
                 stamp[following] = now
                 if n_terms == 0:
                     key = bound_cell(scorer, queries, slot, grid, following, scratch)
@@ -234,7 +239,7 @@ def search(
                     key = 0.0
                     for t in range(n_terms):
                         key += share[t, places[following, term_column[t]]]
-                    # Infinities that cancel: it may be anything.
+                    # Infinities cancel: the key may be anything.
                     if np.isnan(key):
                         key = np.inf
                 if key >= known:
@@ -243,9 +248,9 @@ def search(
                 else:
                     push_cell(heap_key, heap_cell, n_heap, key, following)
                     n_heap += 1
-            if is_sure and places[cell, c] != (side - 1 if direction[c] > 0 else 0):
+            if is_certain and places[cell, c] != (side - 1 if direction[c] > 0 else 0):
                 break
-    # What is left in the heap does not influence the query any more, nor do the cells behind it.
+    # Cells left in the heap do not influence the query any more, nor do the cells behind them.
     while n_heap > 0:
         n_heap -= 1
         cell = heap_cell[n_heap]
@@ -264,8 +269,8 @@ def search(
 
 
 @lean_kernel
-def store_best(queries: PaperQueries, slot: int, scratch: PaperScratch, size: int) -> None:
-    """Make what a search found the query's list."""
+def store_best(queries: MonitoringQueries, slot: int, scratch: MonitoringScratch, size: int) -> None:
+    """Store what a search found as the query's list."""
     for i in range(size):
         queries.list_row[slot, i] = scratch.best_row[i]
         queries.list_key[slot, i] = scratch.best_key[i]
@@ -276,8 +281,8 @@ def store_best(queries: PaperQueries, slot: int, scratch: PaperScratch, size: in
 
 
 @lean_kernel
-def count_dominance(queries: PaperQueries, slot: int, points: PaperPoints) -> None:
-    """How many rows of a fresh list rank before each and are newer."""
+def count_dominance(queries: MonitoringQueries, slot: int, points: PointLists) -> None:
+    """Dominance counts of a new list: how many rows rank before each and are newer."""
     rows = queries.list_row
     for i in range(queries.size[slot]):
         count = 0
@@ -290,17 +295,17 @@ def count_dominance(queries: PaperQueries, slot: int, points: PaperPoints) -> No
 @lean_kernel
 def compute_slots(
     state: Longs,
-    scorer: PaperScorer,
-    queries: PaperQueries,
-    grid: PaperGrid,
-    points: PaperPoints,
-    scratch: PaperScratch,
+    scorer: MonitoringRanking,
+    queries: MonitoringQueries,
+    grid: MonitoringGrid,
+    points: PointLists,
+    scratch: MonitoringScratch,
     slots: Ints,
     is_skyband: bool,
     is_new: bool,
 ) -> None:
     """Compute queries from scratch: new ones, or those that have fewer than k rows above their `top_key`."""
-    # Kept apart from the steps: it is large, and would be compiled into them once more.
+    # Separate from the steps: it is large, and would be inlined into them again.
     for i in range(len(slots)):
         slot = int(np.int64(slots[i]))
         known = np.nan if is_new else queries.top_key[slot]

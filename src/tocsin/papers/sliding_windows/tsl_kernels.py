@@ -1,30 +1,31 @@
-"""TSL: rows that come are scored for every query; short views are filled by the threshold algorithm."""
+"""Kernels of TSL: score arriving rows for every query; refill short views by the threshold algorithm."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import inlined, lean_kernel
+from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.papers.sliding_windows.tsl_columns import SumQueries, SumRows, SumScratch, SumViews
 
 
 @lean_kernel
 def zero() -> int:
-    """Where a counter begins that is passed on: a literal 0 would make a signature of its own."""
+    """Zero as an argument: a literal 0 would compile another signature."""
     return int(np.int64(0))
 
 
 @lean_kernel
-def most_rows(k: int) -> int:
-    """k_max: how many rows a view holds at most. The paper's tuning is near one and a half times k."""
+def max_view_size(k: int) -> int:
+    """k_max, the capacity of a view: about one and a half times k, as the paper tunes it."""
     return k + k // 2 + 2
 
 
 @lean_kernel
-def put_in(
+def insert_row(
     rows: Ints, keys: Floats, size: int, limit: int, born: Longs, tie_sign: int, row: int, key: float
 ) -> int:
-    """Put a row into a sorted view of at most `limit`; answers its new size."""
+    """Insert a row into a sorted view of at most `limit`; returns its new size."""
     tie = tie_sign * born[row]
     at = size
     while at > 0 and (key > keys[at - 1] or (key == keys[at - 1] and tie > tie_sign * born[rows[at - 1]])):
@@ -41,7 +42,7 @@ def put_in(
 
 @lean_kernel
 def find_value(ranked: Floats, n: int, value: float) -> int:
-    """Where the first of `n` sorted values is that is not below `value`."""
+    """The index of the first of `n` sorted values that is not below `value`."""
     low = 0
     high = n
     while low < high:
@@ -58,24 +59,24 @@ def merge_list(
     order: Ints,
     ranked: Floats,
     n: int,
-    gone: Ints,
+    removed: Ints,
     gone_value: Floats,
-    came: Ints,
+    arrived: Ints,
     came_value: Floats,
-    is_going: Bools,
+    is_removing: Bools,
     out_order: Ints,
     out_ranked: Floats,
 ) -> int:
-    """A sorted list without the rows that go and with those that come, both by value; how long it is.
+    """Merge arriving rows into a sorted list and drop leaving ones, both sorted by value; returns its length.
 
-    What is between two of them is copied as it is. Cost: linear, but little for each row that stays.
+    Runs between them are copied. Cost: linear, with a small factor for rows that stay.
     """
     at = 0
     end = 0
     g = 0
     c = 0
-    while g < len(gone) or c < len(came):
-        is_coming = g == len(gone) or (c < len(came) and came_value[c] < gone_value[g])
+    while g < len(removed) or c < len(arrived):
+        is_coming = g == len(removed) or (c < len(arrived) and came_value[c] < gone_value[g])
         value = came_value[c] if is_coming else gone_value[g]
         stop = at + find_value(ranked[at:], n - at, value)
         for i in range(stop - at):
@@ -84,14 +85,14 @@ def merge_list(
         end += stop - at
         at = stop
         if is_coming:
-            out_order[end] = came[c]
+            out_order[end] = arrived[c]
             out_ranked[end] = value
             end += 1
             c += 1
             continue
         # Of equal values, some may stay.
         while at < n and ranked[at] == value:
-            if is_going[order[at]]:
+            if is_removing[order[at]]:
                 g += 1
             else:
                 out_order[end] = order[at]
@@ -106,16 +107,16 @@ def merge_list(
 
 @lean_kernel
 def drop_rows(
-    slots: Ints, list_row: Ints, list_key: Floats, size: Ints, is_going: Bools, out_touched: Bools
+    slots: Ints, list_row: Ints, list_key: Floats, size: Ints, is_removing: Bools, out_touched: Bools
 ) -> None:
-    """Take the rows that go out of every view; mark the views that held one."""
+    """Remove leaving rows from every view; mark the views that held one."""
     for i in range(len(slots)):
         slot = slots[i]
         rows = list_row[slot]
         keys = list_key[slot]
         kept = zero()
         for j in range(size[slot]):
-            if not is_going[rows[j]]:
+            if not is_removing[rows[j]]:
                 rows[kept] = rows[j]
                 keys[kept] = keys[j]
                 kept += 1
@@ -125,7 +126,7 @@ def drop_rows(
 
 @inlined
 def score_queries(weight: Floats, x: Floats, begin: int, n: int, last: Floats, out_key: Floats) -> int:
-    """Score a row for `n` queries from `begin` on; how many of them it concerns."""
+    """Score a row for `n` queries from `begin` on; returns how many of them it reaches."""
     first = np.uint64(begin)
     for j in range(np.uint64(n)):
         out_key[j] = weight[0, first + j] * x[0]
@@ -141,30 +142,19 @@ def score_queries(weight: Floats, x: Floats, begin: int, n: int, last: Floats, o
 @lean_kernel
 def add_rows(
     slots: Ints,
-    k: Longs,
-    weight: Floats,
-    lo: Floats,
-    hi: Floats,
-    list_row: Ints,
-    list_key: Floats,
-    size: Ints,
-    is_whole: Bools,
-    values: Floats,
-    born: Longs,
-    scored: Ints,
-    came: Ints,
-    tie_sign: int,
-    last: Floats,
-    key: Floats,
-    x: Floats,
+    queries: SumQueries,
+    views: SumViews,
+    table: SumRows,
+    arrived: Ints,
+    scratch: SumScratch,
     out_touched: Bools,
     out_short: Bools,
 ) -> None:
-    """Score each row that comes for every query, let it into the views it concerns; mark views below k.
-
-    `weight` is (terms, slots). `last` (slots,) is scratch for the key that a row must have, `key`, as
-    long as queries are scored together, and `x` (terms,) are scratch too.
-    """
+    """Score each arriving row for every query, insert it into the views it concerns; mark views below k."""
+    k, weight, lo, hi = queries
+    list_row, list_key, size, is_whole = views
+    values, born, scored, tie_sign = table
+    last, key, x = scratch
     n_slots, together = weight.shape[1], len(key)
     last[:] = np.inf
     for i in range(len(slots)):
@@ -173,8 +163,8 @@ def add_rows(
             last[slot] = -np.inf
         elif size[slot] > 0:
             last[slot] = list_key[slot, size[slot] - 1]
-    for a in range(len(came)):
-        row = came[a]
+    for a in range(len(arrived)):
+        row = arrived[a]
         for t in range(len(scored)):
             x[t] = values[row, scored[t]]
         for begin in range(0, n_slots, together):
@@ -197,10 +187,10 @@ def add_rows(
                 tie = tie_sign * born[row]
                 if not is_whole[slot] and exact == keys[kept - 1] and tie < tie_sign * born[rows[kept - 1]]:
                     continue
-                size[slot] = put_in(rows, keys, kept, most_rows(k[slot]), born, tie_sign, row, exact)
+                size[slot] = insert_row(rows, keys, kept, max_view_size(k[slot]), born, tie_sign, row, exact)
                 out_touched[slot] = True
                 if size[slot] == kept:
-                    # Some row was left out: from now on the last one bounds the view.
+                    # Some row was left out: from now on the last row bounds the view.
                     is_whole[slot] = False
                 if not is_whole[slot]:
                     last[slot] = keys[size[slot] - 1]
@@ -212,30 +202,24 @@ def add_rows(
 @lean_kernel
 def refill_views(
     slots: Ints,
-    k: Longs,
-    weight: Floats,
-    lo: Floats,
-    hi: Floats,
-    list_row: Ints,
-    list_key: Floats,
-    size: Ints,
-    is_whole: Bools,
-    values: Floats,
-    born: Longs,
-    scored: Ints,
+    queries: SumQueries,
+    views: SumViews,
+    table: SumRows,
     order: Ints,
     ranked: Floats,
     n_rows: int,
     seen: Ints,
-    tie_sign: int,
 ) -> None:
-    """The threshold algorithm: down all lists in turn, until no row that was not seen can be in the view."""
+    """The threshold algorithm: descends all lists in turn, until no unseen row can be in the view."""
+    k, weight, lo, hi = queries
+    list_row, list_key, size, is_whole = views
+    values, born, scored, tie_sign = table
     n_terms = len(scored)
     for i in range(len(slots)):
         slot = slots[i]
         rows = list_row[slot]
         keys = list_key[slot]
-        limit = most_rows(k[slot])
+        limit = max_view_size(k[slot])
         kept = zero()
         n_inside = 0
         for depth in range(n_rows):
@@ -261,7 +245,7 @@ def refill_views(
                     is_inside &= lo[slot, d] <= values[row, d] and values[row, d] <= hi[slot, d]
                 if is_inside:
                     n_inside += 1
-                    kept = put_in(rows, keys, kept, limit, born, tie_sign, row, key)
+                    kept = insert_row(rows, keys, kept, limit, born, tie_sign, row, key)
             if kept == limit and keys[kept - 1] > threshold:
                 break
         size[slot] = kept

@@ -1,7 +1,7 @@
-"""Range thresholds by distributed tracking over endpoint trees, and the trees they were measured against.
+"""Range thresholds by distributed tracking over endpoint trees, and the baselines of the paper.
 
 Miao Qiao, Junhao Gan, Yufei Tao: "Range Thresholding on Streams", SIGMOD 2016. The engine's own index is
-`tocsin.indexes.thresholds`.
+`tocsin.indexes.thresholds`. See `docs/papers/thresholding.md`.
 """
 
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree

@@ -1,8 +1,8 @@
-"""The rivals of distributed tracking: index the boxes, find those that hold a row, count in each.
+"""Baselines of distributed tracking: index the boxes, find those that hold a row, and count in each.
 
-Each of them still looks at every query that a row counts for, whatever that query has left to count.
-They are built whole, packed as tightly as they can be, and kept in a forest, which serves them better than
-inserting one box after the other would.
+Each of them updates every query that a row counts for, however much that query is missing. They are static
+structures, packed as tightly as possible and made dynamic by the logarithmic method, which is faster than
+inserting box by box.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Longs
+from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.papers.thresholding.baselines_kernels import (
     FAN_SHIFT,
     Intervals,
@@ -21,25 +21,25 @@ from tocsin.papers.thresholding.baselines_kernels import (
     count_in_rectangles,
     find_centres,
 )
-from tocsin.papers.thresholding.tracking_crossings import N_ROWS, Crossings
-from tocsin.papers.thresholding.tracking_forest import Boxes, Forest, Grove
-from tocsin.papers.thresholding.tracking_nests import build_nest
+from tocsin.papers.thresholding.logarithmic_method import LogarithmicMethod, QueryBoxes, StaticLevel
+from tocsin.papers.thresholding.maturities import N_ROWS, MaturityRows
+from tocsin.papers.thresholding.nested_trees import build_nested_trees
 
 
-class IntervalGrove:
+class IntervalLevel:
     """Interval trees on the last axis, under segment trees on the axes before it."""
 
-    def __init__(self, boxes: Boxes) -> None:
-        pairs = build_nest(boxes.low, boxes.high)
-        self._nest = pairs.nest
+    def __init__(self, boxes: QueryBoxes) -> None:
+        pairs = build_nested_trees(boxes.low, boxes.high)
+        self._nested = pairs.nested
         self._tallies = _tallies(boxes)
-        self._trees = np.empty(pairs.reach, np.int32)
+        self._trees = np.empty(pairs.max_trees, np.int32)
         query = np.repeat(np.arange(len(boxes.tau), dtype=np.int32), np.diff(pairs.pair_begin))
         node = np.empty(len(query), np.int64)
-        find_centres(pairs.nest.tree_begin, pairs.pair_tree, pairs.pair_first, pairs.pair_last, node)
+        find_centres(pairs.nested.tree_begin, pairs.pair_tree, pairs.pair_first, pairs.pair_last, node)
         by_first = np.lexsort((pairs.pair_first, node))
         by_last = np.lexsort((-pairs.pair_last, node))
-        list_begin = np.searchsorted(node[by_first], np.arange(len(pairs.nest.bound) + 1))
+        list_begin = np.searchsorted(node[by_first], np.arange(len(pairs.nested.bound) + 1))
         self._lists = Intervals(
             list_begin,
             pairs.pair_first[by_first],
@@ -48,18 +48,18 @@ class IntervalGrove:
             query[by_last],
         )
 
-    def count(self, values: Floats, weights: Longs, cursor: Longs, out: Crossings) -> int:
-        """Count a batch from where the cursor stands. Cost: log(queries) ** axes, and all hits, an event."""
+    def count(self, values: Floats, weights: Longs, cursor: Longs, out: MaturityRows) -> int:
+        """Count a batch from the cursor on. Cost: log(queries) ** axes, and all hits, an event."""
         return count_in_intervals(
-            self._nest, self._lists, self._tallies, values, weights, self._trees, cursor, out
+            self._nested, self._lists, self._tallies, values, weights, self._trees, cursor, out
         )
 
     def drop(self, queries: Longs) -> None:
-        """Silence queries. Cost: constant each."""
+        """Stop reporting queries. Cost: constant each."""
         self._tallies.is_gone[queries] = True
 
     def reached(self, queries: Longs) -> Longs:
-        """The weight that living queries have counted. Cost: constant each."""
+        """The weight that live queries have counted. Cost: constant each."""
         reached: Longs = self._tallies.target[queries] - self._tallies.left[queries]
         return reached
 
@@ -75,23 +75,23 @@ class IntervalGrove:
             assert sorted(lists.first_query[first:last]) == sorted(lists.last_query[first:last])
 
 
-class RectangleGrove:
+class RectangleLevel:
     """A packed R-tree."""
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: QueryBoxes) -> None:
         order = _tile_order(boxes.low, boxes.high)
         #: int64 (queries,): place of each query among the tree's boxes.
         self._place = np.empty(len(order), np.int64)
         self._place[order] = np.arange(len(order))
-        #: int32 (queries,): and back.
+        #: int32 (queries,): the inverse.
         self._order = order.astype(np.int32)
         self._tallies = _tallies(boxes.rows(order))
         self._tree = _pack(boxes.low[order], boxes.high[order])
         n_levels = len(self._tree.level_begin) - 1
         self._stack = np.empty(n_levels << FAN_SHIFT, np.int64)
 
-    def count(self, values: Floats, weights: Longs, cursor: Longs, out: Crossings) -> int:
-        """Count a batch from where the cursor stands. Cost: all hits an event, or up to all boxes."""
+    def count(self, values: Floats, weights: Longs, cursor: Longs, out: MaturityRows) -> int:
+        """Count a batch from the cursor on. Cost: all hits an event, at worst all boxes."""
         first = int(cursor[N_ROWS])
         status = count_in_rectangles(self._tree, self._tallies, values, weights, self._stack, cursor, out)
         found = slice(first, int(cursor[N_ROWS]))
@@ -99,11 +99,11 @@ class RectangleGrove:
         return status
 
     def drop(self, queries: Longs) -> None:
-        """Silence queries. Cost: constant each."""
+        """Stop reporting queries. Cost: constant each."""
         self._tallies.is_gone[self._place[queries]] = True
 
     def reached(self, queries: Longs) -> Longs:
-        """The weight that living queries have counted. Cost: constant each."""
+        """The weight that live queries have counted. Cost: constant each."""
         places = self._place[queries]
         reached: Longs = self._tallies.target[places] - self._tallies.left[places]
         return reached
@@ -120,22 +120,22 @@ class RectangleGrove:
             assert (self._tree.high[above] >= self._tree.high[below]).all()
 
 
-class IntervalTree(Forest):
-    """The stabbing rival in one dimension."""
+class IntervalTree(LogarithmicMethod):
+    """The stabbing baseline in one dimension."""
 
-    def _plant(self, boxes: Boxes) -> Grove:
-        return IntervalGrove(boxes)
+    def _build_level(self, boxes: QueryBoxes) -> StaticLevel:
+        return IntervalLevel(boxes)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return f"thresholds: interval tree over {sum(self._n_living)} ranges; each row counts in all it stabs"
 
 
-class SegmentIntervalTree(Forest):
-    """The stabbing rival in two dimensions: an interval tree at each node of a segment tree. Also in more."""
+class SegmentIntervalTree(LogarithmicMethod):
+    """The stabbing baseline in two dimensions and more: an interval tree at each node of a segment tree."""
 
-    def _plant(self, boxes: Boxes) -> Grove:
-        return IntervalGrove(boxes)
+    def _build_level(self, boxes: QueryBoxes) -> StaticLevel:
+        return IntervalLevel(boxes)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
@@ -145,11 +145,11 @@ class SegmentIntervalTree(Forest):
         )
 
 
-class RTree(Forest):
-    """The practical stabbing rival, in any number of dimensions."""
+class RTree(LogarithmicMethod):
+    """The practical stabbing baseline, in any number of dimensions."""
 
-    def _plant(self, boxes: Boxes) -> Grove:
-        return RectangleGrove(boxes)
+    def _build_level(self, boxes: QueryBoxes) -> StaticLevel:
+        return RectangleLevel(boxes)
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
@@ -159,7 +159,7 @@ class RTree(Forest):
         )
 
 
-def _tallies(boxes: Boxes) -> Tallies:
+def _tallies(boxes: QueryBoxes) -> Tallies:
     target = np.maximum(boxes.tau, 1)
     count = len(target)
     return Tallies(
@@ -180,7 +180,7 @@ def _check_tallies(tallies: Tallies, is_living: Bools) -> None:
 def _tile_order(low: Floats, high: Floats) -> Longs:
     """Sort-tile-recursive: slabs along the first axis, each cut along the next, and so on."""
     n_boxes, n_axes = low.shape
-    # Halves first: the sum of two large numbers may pass the largest. Endless ranges lie in the middle.
+    # Halved first: the sum of two large numbers may overflow. Unbounded ranges lie in the middle.
     centre = np.nan_to_num(low / 2 + high / 2, nan=0.0, posinf=np.inf, neginf=-np.inf)
     n_leaves = max(n_boxes >> FAN_SHIFT, 1)
     tile = np.zeros(n_boxes, np.int64)

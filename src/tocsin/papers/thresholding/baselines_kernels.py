@@ -1,7 +1,7 @@
-"""Kernels of the stabbing rivals: find all boxes that hold a point, and count in each of them.
+"""Kernels of the stabbing baselines: find all boxes that hold a point, and count in each of them.
 
-What a query still needs is counted down in `left`. A query that is gone starts again from the largest
-number, and is looked at again when that is used up.
+What a query is missing is counted down in `left`. A terminated query starts again from the largest int64, and
+is ignored when that is used up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
-from tocsin.papers.thresholding.tracking_crossings import DONE, EVENT, FULL, N_DONE, N_DUE, N_ROWS, Crossings
-from tocsin.papers.thresholding.tracking_nests_kernels import Nest, find_leaf, find_trees
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.kernels.status import DONE, FULL
+from tocsin.papers.thresholding.maturities import EVENT, N_DONE, N_DUE, N_ROWS, MaturityRows
+from tocsin.papers.thresholding.nested_trees_kernels import NestedTrees, find_leaf, find_trees
 
 #: The largest int64.
 LARGEST = 0x7FFFFFFFFFFFFFFF
@@ -29,7 +30,7 @@ class Tallies(NamedTuple):
     left: Longs
     #: int64 (queries,): weight to reach, at least 1.
     target: Longs
-    #: bool (queries,): the query is gone.
+    #: bool (queries,): the query was terminated or has matured for good.
     is_gone: Bools
     #: bool (queries,): start again from 0 after maturing.
     is_repeating: Bools
@@ -38,26 +39,26 @@ class Tallies(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """An interval tree for each tree of a nest's last axis, over the numbers of its leaves.
+    """An interval tree for each nested tree of the last axis, over the numbers of its leaves.
 
     An interval tree is implicit: its nodes are the leaves, the middle one is its root, and both halves
-    go on alike. Each interval is kept at the highest node that it covers.
+    are trees alike. Each interval is stored at the highest node that it covers.
     """
 
     #: int64 (bounds + 1,): where the list of each node begins.
     list_begin: Longs
     #: int32 (pairs,): first leaf, ascending within a node.
     first: Ints
-    #: int32 (pairs,): whose it is.
+    #: int32 (pairs,): its query.
     first_query: Ints
     #: int32 (pairs,): leaf after the last, descending within a node.
     last: Ints
-    #: int32 (pairs,): whose it is.
+    #: int32 (pairs,): its query.
     last_query: Ints
 
 
 class RectangleTree(NamedTuple):
-    """A packed R-tree. Level 0 is the queries' own boxes; each later one bounds runs of the one below."""
+    """A packed R-tree. Level 0 is the queries' boxes; each further level bounds runs of the previous one."""
 
     #: float64 (rectangles, axes): smallest values, level by level.
     low: Floats
@@ -68,8 +69,8 @@ class RectangleTree(NamedTuple):
 
 
 @kernel
-def take_off(tallies: Tallies, query: int | np.int64, weight: int, cursor: Longs) -> None:
-    """Count a weight into one query, and note it down if that was all it needed."""
+def count_into(tallies: Tallies, query: int | np.int64, weight: int, cursor: Longs) -> None:
+    """Count a weight into one query, and list it as due if that was all it needed."""
     left = tallies.left[query] - weight
     tallies.left[query] = left
     if left <= 0:
@@ -78,7 +79,7 @@ def take_off(tallies: Tallies, query: int | np.int64, weight: int, cursor: Longs
 
 
 @kernel
-def report_due(tallies: Tallies, event: int, cursor: Longs, out: Crossings) -> bool:
+def report_due(tallies: Tallies, event: int, cursor: Longs, out: MaturityRows) -> bool:
     """Report the queries that are due; False if `out` is full, to be called again."""
     while cursor[N_DONE] < cursor[N_DUE]:
         query = tallies.due[cursor[N_DONE]]
@@ -88,7 +89,7 @@ def report_due(tallies: Tallies, event: int, cursor: Longs, out: Crossings) -> b
                 return False
             out.event[row] = event
             out.query[row] = query
-            # At or past 0 it may be further down than an int64 can say of their difference.
+            # Unsigned, because the difference may overflow int64.
             out.reached[row] = np.uint64(tallies.target[query]) - np.uint64(tallies.left[query])
             cursor[N_ROWS] = row + 1
             tallies.is_gone[query] = not tallies.is_repeating[query]
@@ -122,13 +123,13 @@ def stab_intervals(
             for place in range(begin, end):
                 if lists.first[place] > leaf:
                     break
-                take_off(tallies, np.int64(lists.first_query[place]), weight, cursor)
+                count_into(tallies, np.int64(lists.first_query[place]), weight, cursor)
             high = middle
         else:
             for place in range(begin, end):
                 if lists.last[place] <= leaf:
                     break
-                take_off(tallies, np.int64(lists.last_query[place]), weight, cursor)
+                count_into(tallies, np.int64(lists.last_query[place]), weight, cursor)
             low = middle + 1
             if point == middle:
                 break
@@ -136,26 +137,26 @@ def stab_intervals(
 
 @kernel
 def count_in_intervals(
-    nest: Nest,
+    nested: NestedTrees,
     lists: Intervals,
     tallies: Tallies,
     values: Floats,
     weights: Longs,
     trees: Ints,
     cursor: Longs,
-    out: Crossings,
+    out: MaturityRows,
 ) -> int:
-    """Count a batch, values (events, axes), from where the cursor stands."""
+    """Count a batch, values (events, axes), from the cursor on."""
     axis = values.shape[1] - 1
     while cursor[EVENT] < weights.shape[0]:
         event = cursor[EVENT]
         if cursor[N_DUE] == 0 and is_counted(values, weights, event):
-            begin, end = find_trees(nest, values, event, trees)
+            begin, end = find_trees(nested, values, event, trees)
             for place in range(begin, end):
                 tree = trees[place]
-                leaf = find_leaf(nest, tree, values[event, axis])
+                leaf = find_leaf(nested, tree, values[event, axis])
                 if leaf >= 0:
-                    first, last = nest.tree_begin[tree], nest.tree_begin[tree + 1]
+                    first, last = nested.tree_begin[tree], nested.tree_begin[tree + 1]
                     stab_intervals(lists, tallies, first, last, leaf, weights[event], cursor)
         if not report_due(tallies, event, cursor, out):
             return FULL
@@ -194,7 +195,7 @@ def stab_rectangles(
             if not is_inside:
                 continue
             if level == 0:
-                take_off(tallies, rectangle, weight, cursor)
+                count_into(tallies, rectangle, weight, cursor)
             else:
                 stack[n_stacked] = (rectangle - begin) * n_levels + level - 1
                 n_stacked += 1
@@ -208,9 +209,9 @@ def count_in_rectangles(
     weights: Longs,
     stack: Longs,
     cursor: Longs,
-    out: Crossings,
+    out: MaturityRows,
 ) -> int:
-    """Count a batch, values (events, axes), from where the cursor stands."""
+    """Count a batch, values (events, axes), from the cursor on."""
     while cursor[EVENT] < weights.shape[0]:
         event = cursor[EVENT]
         if cursor[N_DUE] == 0 and is_counted(values, weights, event):

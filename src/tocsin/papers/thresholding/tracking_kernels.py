@@ -3,14 +3,14 @@
 | here | in the paper |
 |---|---|
 | counter of a node | c(u) |
-| signal of an entry | sigma_q(u), the counter at which the node speaks to the query next |
+| signal of an entry | sigma_q(u), the counter at which the node next signals the query |
 | slack of a query | lambda_q |
 | entries of a query | U_q, its canonical nodes; their number is h_q |
 
 Counters and signals are taken modulo 2**64, so that none of them ever overflows. Signals of a node are
-compared by how far they lie ahead of an origin, its counter before the row: a signal lies less than 2**62
-ahead of the counter, and a row moves that by less than 2**63, so the distances are true ones. Unsigned,
-because compiled signed numbers may not wrap.
+compared by their distance from an origin, its counter before the row: a signal is less than 2**62 ahead of
+the counter, and a row advances that by less than 2**63, so that distances do not wrap. Unsigned, because
+signed overflow is undefined in compiled code.
 """
 
 from __future__ import annotations
@@ -19,29 +19,21 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tocsin.indexes.contract import Bools, Floats, Ints, Longs
-from tocsin.indexes.shared.jit import kernel
-from tocsin.papers.thresholding.tracking_crossings import (
-    DONE,
-    EVENT,
-    FULL,
-    N_DONE,
-    N_DUE,
-    N_ROWS,
-    Counts,
-    Crossings,
-)
-from tocsin.papers.thresholding.tracking_nests_kernels import Nest, find_leaf, find_trees
+from tocsin.arrays.jit import kernel
+from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.kernels.status import DONE, FULL
+from tocsin.papers.thresholding.maturities import EVENT, N_DONE, N_DUE, N_ROWS, Counts, MaturityRows
+from tocsin.papers.thresholding.nested_trees_kernels import NestedTrees, find_leaf, find_trees
 
-#: A whole number in a kernel: Python's or NumPy's, compiled the same. Links are widened, so that each
-#: kernel is compiled once.
+#: An integer in a kernel, Python's or NumPy's. Links are widened to int64, so that each kernel is compiled
+#: once.
 Whole: TypeAlias = int | np.int64
 
 #: Children of a heap place, as a power of two.
 HEAP_SHIFT = 2
-#: A query whose missing weight is at most this many times its entries hears of every unit of weight.
+#: A query whose missing weight is at most this many times its entries gets a signal for every unit of weight.
 FINAL = 6
-#: How far ahead a node without entries puts its next look.
+#: How far ahead the next signal of a node without entries is.
 FAR = 0x4000000000000000
 
 #: Columns of `node_tally` and `query_round`.
@@ -49,8 +41,8 @@ COUNTER, NEXT = 0, 1
 SLACK, LEFT = 0, 1
 
 
-class Tracking(NamedTuple):
-    """The state of all queries of one nest. Two numbers that are read together lie together."""
+class TrackingState(NamedTuple):
+    """The state of all queries of one level. Numbers that are read together are adjacent."""
 
     #: uint64 (nodes, 2): weight counted, and the smallest signal in the node's heap.
     node_tally: Counts
@@ -62,7 +54,7 @@ class Tracking(NamedTuple):
     heap_signal: Counts
     #: int32 (entries,): whose signal it is.
     heap_entry: Ints
-    #: int32 (entries,): place in its heap, -1 once removed. Entries lie query by query.
+    #: int32 (entries,): place in its heap, -1 once removed. Entries are ordered by query.
     entry_place: Ints
     #: int32 (entries,): node counted by.
     entry_node: Ints
@@ -70,11 +62,11 @@ class Tracking(NamedTuple):
     entry_query: Ints
     #: int64 (queries + 1,): where the query's entries begin.
     query_begin: Longs
-    #: uint64 (queries, 2): slack, and the signals still to come in this round; 0 once the query is gone.
+    #: uint64 (queries, 2): slack, and the signals left in this round; 0 once the query is gone.
     query_round: Counts
     #: uint64 (queries,): weight to reach, at least 1.
     query_target: Counts
-    #: uint64 (queries,): sum of its counters when it began to count.
+    #: uint64 (queries,): sum of its counters when it started to count.
     query_base: Counts
     #: bool (queries,): start again from 0 after maturing.
     is_repeating: Bools
@@ -82,7 +74,7 @@ class Tracking(NamedTuple):
 
 @kernel
 def move_up(
-    columns: Tracking, begin: Whole, place: Whole, signal: np.uint64, entry: Whole, origin: np.uint64
+    columns: TrackingState, begin: Whole, place: Whole, signal: np.uint64, entry: Whole, origin: np.uint64
 ) -> None:
     """Put an entry at `place` of the heap at `begin`, or nearer to its top."""
     while place > 0:
@@ -101,7 +93,7 @@ def move_up(
 
 @kernel
 def move_down(
-    columns: Tracking,
+    columns: TrackingState,
     begin: Whole,
     size: Whole,
     place: Whole,
@@ -131,8 +123,8 @@ def move_down(
 
 
 @kernel
-def remove_top(columns: Tracking, node: int, origin: np.uint64) -> None:
-    """Take the first entry out of a node's heap."""
+def remove_top(columns: TrackingState, node: int, origin: np.uint64) -> None:
+    """Remove the first entry of a node's heap."""
     begin, size = np.int64(columns.node_begin[node]), np.int64(columns.node_size[node]) - 1
     columns.node_size[node] = size
     columns.entry_place[columns.heap_entry[begin]] = -1
@@ -142,8 +134,8 @@ def remove_top(columns: Tracking, node: int, origin: np.uint64) -> None:
 
 
 @kernel
-def sum_counters(columns: Tracking, query: Whole) -> np.uint64:
-    """What the query's nodes have counted."""
+def sum_counters(columns: TrackingState, query: Whole) -> np.uint64:
+    """The sum of the query's counters."""
     total = np.uint64(0)
     for entry in range(columns.query_begin[query], columns.query_begin[query + 1]):
         total += columns.node_tally[columns.entry_node[entry], COUNTER]
@@ -151,8 +143,8 @@ def sum_counters(columns: Tracking, query: Whole) -> np.uint64:
 
 
 @kernel
-def start_round(columns: Tracking, query: Whole, missing: np.uint64, weight: np.uint64) -> None:
-    """Share out the missing weight: half of it as slack, or each unit a signal when little is missing."""
+def start_round(columns: TrackingState, query: Whole, missing: np.uint64, weight: np.uint64) -> None:
+    """Divide the missing weight: half of it as slack, or a signal per unit when little is missing."""
     first, last = columns.query_begin[query], columns.query_begin[query + 1]
     n_entries = np.uint64(last - first)
     if missing <= np.uint64(FINAL) * n_entries:
@@ -175,9 +167,9 @@ def start_round(columns: Tracking, query: Whole, missing: np.uint64, weight: np.
 
 @kernel
 def send_signals(
-    columns: Tracking, node: int, event: int, weight: np.uint64, cursor: Longs, out: Crossings
+    columns: TrackingState, node: int, event: int, weight: np.uint64, cursor: Longs, out: MaturityRows
 ) -> bool:
-    """Send every signal that the node's counter has passed; False if `out` is full, to be called again."""
+    """Send every signal that the node's counter has passed; False if `out` is full and must grow."""
     counter, begin = columns.node_tally[node, COUNTER], np.int64(columns.node_begin[node])
     origin = counter - weight
     while columns.node_size[node] > 0:
@@ -198,8 +190,8 @@ def send_signals(
             size = np.int64(columns.node_size[node])
             move_down(columns, begin, size, np.int64(0), signal, entry, origin)
             continue
-        # The round is over, and all counters are collected. They count from the start of the tree, so
-        # what they held when the query began is taken off.
+        # The round is over, and all counters are collected. They count since the tree was built: their sum
+        # when the query started is subtracted.
         total = sum_counters(columns, query)
         reached, target = total - columns.query_base[query], columns.query_target[query]
         if reached < target:
@@ -227,19 +219,25 @@ def send_signals(
 
 @kernel
 def add_weight(
-    nest: Nest, columns: Tracking, values: Floats, event: int, weight: np.uint64, trees: Ints, out_due: Ints
+    nested: NestedTrees,
+    columns: TrackingState,
+    values: Floats,
+    event: int,
+    weight: np.uint64,
+    trees: Ints,
+    out_due: Ints,
 ) -> int:
-    """Add to all counters whose region holds the event; how many nodes have signals to send."""
+    """Add to all counters whose region holds the event; returns how many nodes have signals to send."""
     axis = values.shape[1] - 1
     n_due = 0
-    begin, end = find_trees(nest, values, event, trees)
+    begin, end = find_trees(nested, values, event, trees)
     for place in range(begin, end):
         tree = trees[place]
-        leaf = find_leaf(nest, tree, values[event, axis])
+        leaf = find_leaf(nested, tree, values[event, axis])
         if leaf < 0:
             continue
-        first = nest.tree_begin[tree]
-        node = nest.tree_begin[tree + 1] - first + leaf
+        first = nested.tree_begin[tree]
+        node = nested.tree_begin[tree + 1] - first + leaf
         while node > 0:
             counter = columns.node_tally[2 * first + node, COUNTER]
             columns.node_tally[2 * first + node, COUNTER] = counter + weight
@@ -252,19 +250,19 @@ def add_weight(
 
 @kernel
 def count_events(
-    nest: Nest,
-    columns: Tracking,
+    nested: NestedTrees,
+    columns: TrackingState,
     values: Floats,
     weights: Longs,
     trees: Ints,
     due: Ints,
     cursor: Longs,
-    out: Crossings,
+    out: MaturityRows,
 ) -> int:
-    """Count a batch, values (events, axes), from where the cursor stands.
+    """Count a batch, values (events, axes), from the cursor on.
 
     All counters are raised before a signal is sent: of the nodes that hold one event, a query has at
-    most one, so the others cannot disturb it.
+    most one, so that the others do not interfere.
     """
     while cursor[EVENT] < weights.shape[0]:
         event = cursor[EVENT]
@@ -274,7 +272,7 @@ def count_events(
             for axis in range(values.shape[1]):
                 is_null |= values[event, axis] != values[event, axis]
             if not is_null:
-                cursor[N_DUE] = add_weight(nest, columns, values, event, weight, trees, due)
+                cursor[N_DUE] = add_weight(nested, columns, values, event, weight, trees, due)
         while cursor[N_DONE] < cursor[N_DUE]:
             if not send_signals(columns, due[cursor[N_DONE]], event, weight, cursor, out):
                 return FULL
@@ -286,7 +284,7 @@ def count_events(
 
 
 @kernel
-def place_entries(columns: Tracking, order: Longs) -> None:
+def place_entries(columns: TrackingState, order: Longs) -> None:
     """Fill the empty heaps, queries in `order` of their slack: an ascending list is a heap."""
     for rank in range(order.shape[0]):
         query = order[rank]
@@ -303,7 +301,7 @@ def place_entries(columns: Tracking, order: Longs) -> None:
 
 
 @kernel
-def sum_reached(columns: Tracking, queries: Longs, out_reached: Counts) -> None:
+def sum_reached(columns: TrackingState, queries: Longs, out_reached: Counts) -> None:
     """The weight that each of the queries has counted."""
     for row in range(queries.shape[0]):
         out_reached[row] = sum_counters(columns, queries[row]) - columns.query_base[queries[row]]

@@ -1,7 +1,7 @@
-"""The competitor CN-Relax: no server. An event goes to every range that holds it; subscribers keep all rows.
+"""The baseline CN-Relax: no server. An event goes to every range that holds it; subscribers store all rows.
 
-A range top-k subscription is treated as a plain range subscription, and the k best are found by who holds the
-rows. Nothing is searched here, and nearly all that is sent is in vain.
+A range top-k subscription is treated as a plain range subscription, and each subscriber finds the k best of
+its rows. Nothing is searched here, and nearly all messages are useless.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.indexes.contract import ABSENT, Floats, Ints, Longs
-from tocsin.indexes.ranges.messages import Messages
+from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.contract import ABSENT
+from tocsin.indexes.ranges.messages.messages import Messages
 
 
 def relax_events(slots: Ints, x: Floats, y: Floats, born: Longs) -> Messages:
@@ -29,14 +30,14 @@ def relax_events(slots: Ints, x: Floats, y: Floats, born: Longs) -> Messages:
 
 
 class RelaxedSubscriber:
-    """Keeps every row of one range, to know the k best."""
+    """Stores every row of one range, to find the k best."""
 
     def __init__(self, lo: float, hi: float, k: int) -> None:
         self.lo, self.hi, self.k = lo, hi, k
         self._rows: dict[Any, tuple[float, int]] = {}
 
     def apply(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """Apply messages in order: how many were for this range. Cost: constant each."""
+        """Apply messages in order; returns how many were for this range. Cost: constant each."""
         count = 0
         for message in messages:
             if self.lo <= message["inner_lo"] and message["inner_hi"] <= self.hi:

@@ -1,26 +1,26 @@
-"""The competitors that tell subscribers one by one: Unicast as the paper has it, and through tiles."""
+"""Unicast, the baseline that notifies subscribers one by one, as in the paper."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.indexes.contract import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages import CURSOR_SIZE, DONE, FULL, N_EXPOSED, N_TILES
-from tocsin.indexes.ranges.messages_apply import events_of
-from tocsin.indexes.ranges.objects import ObjectIndex
-from tocsin.indexes.ranges.objects_columns import BLOCK, STRIDE, Objects
-from tocsin.indexes.ranges.points import Points
-from tocsin.indexes.shared.columns import grown
-from tocsin.papers.topk_paint.objects_above_kernels import Lens
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_EXPOSED, N_TILES, events_of
+from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
+from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, STRIDE, BlockedColumns
+from tocsin.indexes.ranges.structures.points import Points
+from tocsin.kernels.status import DONE, FULL
+from tocsin.papers.topk_paint.rows_above_kernels import Lens
 from tocsin.papers.topk_paint.unicast_kernels import (
-    Desk,
-    Letters,
+    UnicastMessages,
+    UnicastScratch,
     unicast_events,
 )
 
 
 class Unicast:
-    """Letters to each subscription that an event affects, for `ORDER BY y LIMIT k` over ranges of x.
+    """One message to each subscription that an event affects, for `ORDER BY y LIMIT k` over ranges of x.
 
     It knows all subscriptions, as points. `literal` makes it search once
     for each subscription in the rectangle around the affected ones, whatever the event, as the paper counts
@@ -29,14 +29,14 @@ class Unicast:
 
     def __init__(self, k: int, lo: Floats, hi: Floats, *, literal: bool = False, capacity: int = 16) -> None:
         self.k = k
-        self.index = ObjectIndex(capacity)
+        self.index = BlockedRows(capacity)
         #: Searches for replacements so far.
         self.n_searches = 0
         self._is_literal = literal
         self.points = Points()
         self.points.insert(np.arange(len(lo), dtype=np.int32), lo, hi)
-        self._room = Letters(*(np.empty(capacity, np.int32) for _ in range(3)))
-        self._desk = Desk(
+        self._buffer = UnicastMessages(*(np.empty(capacity, np.int32) for _ in range(3)))
+        self._scratch = UnicastScratch(
             near=np.empty(k + STRIDE, np.int32),
             left=np.empty(k),
             right=np.empty(k),
@@ -46,43 +46,45 @@ class Unicast:
         )
 
     def load(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> None:
-        """Put rows without telling anyone. Cost: that of sorting them."""
+        """Load rows without sending messages. Cost: sorting them."""
         self.index.put(slots, x, y, born)
 
-    def apply(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> Letters:
-        """Put rows one after the other and write letters; a row that moves in x must be two events.
+    def apply(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> UnicastMessages:
+        """Apply rows in order and write messages; a row that moves in x must be two events.
 
-        The letters are views of a buffer that the next call writes to. Cost of an event: every subscription
-        in the rectangle around the affected ones, and for each that a row gets worse in, some searches;
-        before the first of these, the rows that any of them may look at.
+        The messages are views of a buffer that the next call overwrites. Cost of an event: every subscription
+        in the rectangle around the affected ones, and some searches for each in which a row gets
+        worse; before the first of these, the rows that any of them may read.
         """
         events = events_of(slots, x, y, born, 1.0)
         self.index.reserve(int(events.slot.max(initial=-1)) + 1)
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while (
             status := unicast_events(
-                self.index.objects,
-                new_lens(self.index.objects),
+                self.index.columns,
+                new_lens(self.index.columns),
                 self.points.grid,
-                self._desk,
+                self._scratch,
                 events,
                 self.k,
                 self._is_literal,
-                self._room,
+                self._buffer,
                 cursor,
             )
         ) != DONE:
             if status == FULL:
-                self._room = Letters._make(grown(column, len(column) + 1) for column in self._room)
+                self._buffer = UnicastMessages._make(
+                    ensure_capacity(column, len(column) + 1) for column in self._buffer
+                )
             else:
                 self.index.grow()
         self.n_searches += int(cursor[N_EXPOSED])
-        return Letters._make(column[: cursor[N_TILES]] for column in self._room)
+        return UnicastMessages._make(column[: cursor[N_TILES]] for column in self._buffer)
 
 
-def new_lens(objects: Objects) -> Lens:
-    """What searches above a row look through, not yet set; good until the index grows."""
-    n_blocks = len(objects.block_count)
+def new_lens(blocked: BlockedColumns) -> Lens:
+    """Scratch for searches above a row, not yet set; valid until the index grows."""
+    n_blocks = len(blocked.block_count)
     return Lens(
         block=np.zeros(n_blocks, np.int32),
         first_x=np.empty(n_blocks + 1),

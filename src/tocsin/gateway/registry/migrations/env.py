@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: by the connection that the registry hands it."""
+"""Alembic environment: uses the connection that the registry passes in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,195 @@
+"""How kernels are compiled, and called with little overhead.
+
+Every kernel is cached on disk, runs without the GIL, and computes in IEEE arithmetic without fast-math.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from operator import is_
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import extending
+from numba.core import types
+from numba.extending import intrinsic, models, overload, register_model, typeof_impl
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Division by zero gives an infinity or NaN, as in IEEE.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+#: No reference counting. Numba counts references to every array of a named tuple, atomically, at every call
+#: that passes it on: with many columns and small kernels that costs more than the work.
+_UNCOUNTED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call."""
+    return cast(Callable[P, R], numba.njit(**_OPTIONS)(function))
+
+
+def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, for functions that only read and write the arrays they are given, and allocate none."""
+    return cast(Callable[P, R], numba.njit(**_UNCOUNTED)(function))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """As `lean_kernel`, but inlined into each kernel that calls it.
+
+    For small functions and those with one call site: a call would copy every column's descriptor.
+    """
+    return cast(Callable[P, R], numba.njit(inline="always", **_UNCOUNTED)(function))
+
+
+#: Entry points by kernel: to ask the dispatcher takes as long as a small batch.
+_entries: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def entry_point(kernel: Callable[P, R]) -> Callable[P, R]:
+    """The compiled entry point of `kernel` once it has been called; before that, or without JIT, `kernel`.
+
+    Dispatch infers the types of all arguments at every call: with eighty columns that takes longer than a
+    small batch. An entry point assumes the types of the first call, so this is only for kernels with one
+    signature, whose argument types are settled by the class that calls them.
+    """
+    entry = _entries.get(kernel)
+    if entry is None:
+        overloads: dict[Any, Any] = getattr(kernel, "overloads", {})
+        for overload in overloads.values():
+            entry = _entries[kernel] = overload.entry_point
+    return kernel if entry is None else entry
+
+
+def suppress_fp_warnings(kernel: Callable[..., object]) -> AbstractContextManager[object]:
+    """Context to call `kernel` in: interpreted, NumPy would warn of intended infinities and NaNs."""
+    return nullcontext() if hasattr(kernel, "overloads") else np.errstate(all="ignore")
+
+
+def without_fp_warnings(kernel: Callable[P, R]) -> Callable[P, R]:
+    """`kernel`, wrapped once in `suppress_fp_warnings` if interpreted: for where a context costs too much."""
+    return kernel if hasattr(kernel, "overloads") else np.errstate(all="ignore")(kernel)
+
+
+class ArgumentPack:
+    """Named tuples of columns, unboxed once for many calls; kernels get them by `unpack`.
+
+    Unboxing an array costs about as much as a few cache misses, and an index may have eighty: with small
+    batches that is more than the work. Only for lean kernels, which count no references: the columns live
+    as long as the pack.
+    """
+
+    def __init__(self, columns: tuple[Any, ...]) -> None:
+        self.columns = columns
+        #: the unboxed columns, and their address
+        self._words = np.empty(0, np.int64)
+        self.address = 0
+        self._describe()
+
+    def repack(self, columns: tuple[Any, ...]) -> None:
+        """Replace the columns by others of the same types. Cost: constant if they are the same."""
+        if not all(map(is_, columns, self.columns)):
+            self.columns = columns
+            self._describe()
+
+    def _describe(self) -> None:
+        if hasattr(describe, "overloads"):
+            if not len(self._words):
+                self._words = np.zeros(described_words(self.columns), np.int64)
+                self.address = self._words.ctypes.data
+            describe(self.columns, self._words)
+
+
+def unpack(pack: ArgumentPack) -> Any:
+    """The columns of a pack.
+
+    A kernel that unpacks must not write to them itself, but call one that does: the compiler takes an array
+    that is no argument for the kernel's own, and may drop stores to it.
+    """
+    return pack.columns
+
+
+class _ArgumentPackType(types.Type):
+    """`ArgumentPack` in compiled code: the address of what `describe` wrote."""
+
+    def __init__(self, columns: types.Type) -> None:
+        self.columns = columns
+        super().__init__(name=f"ArgumentPack({columns})")
+
+
+register_model(_ArgumentPackType)(models.OpaqueModel)
+
+
+#: Numba's stubs do not declare these.
+_numba: Any = numba
+_extending: Any = extending
+
+
+@typeof_impl.register(ArgumentPack)
+def _typeof(pack: ArgumentPack, context: Any) -> _ArgumentPackType:
+    return _ArgumentPackType(_numba.typeof(pack.columns))
+
+
+def _unboxed(kind: Any, pack: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(pack, "address")
+    pointer = c.pyapi.long_as_voidptr(address)
+    c.pyapi.decref(address)
+    return _extending.NativeValue(pointer)
+
+
+_extending.unbox(_ArgumentPackType)(_unboxed)
+
+
+def _typed_load(typing: Any, pack: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.return_type
+        pointer = builder.bitcast(arguments[0], context.get_data_type(kind).as_pointer())
+        return context.unpack_value(builder, kind, pointer)
+
+    return pack.columns(pack), generate
+
+
+def _typed_store(typing: Any, columns: Any, words: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, words_kind = signature.args
+        array = context.make_array(words_kind)(context, builder, arguments[1])
+        pointer = builder.bitcast(array.data, context.get_data_type(kind).as_pointer())
+        context.pack_value(builder, kind, arguments[0], pointer)
+        return context.get_dummy_value()
+
+    return numba.void(columns, words), generate
+
+
+def _typed_size(typing: Any, columns: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.IntType(64)(context.get_abi_sizeof(context.get_data_type(signature.args[0])))
+
+    return numba.int64(columns), generate
+
+
+_load: Any = intrinsic(_typed_load)
+_store: Any = intrinsic(_typed_store)
+_size: Any = intrinsic(_typed_size)
+
+
+@overload(unpack, inline="always")
+def _unpacked(pack: Any) -> Any:
+    def load(pack: Any) -> Any:
+        return _load(pack)
+
+    return load
+
+
+@lean_kernel
+def described_words(columns: Any) -> int:
+    """How many words the unboxed columns take."""
+    return int((_size(columns) + 7) // 8)
+
+
+@lean_kernel
+def describe(columns: Any, words: Any) -> None:
+    """Store the unboxed columns."""
+    _store(columns, words)

@@ -1,0 +1,81 @@
+"""Request bodies: rows and parameters as JSON, newline-delimited JSON, or an Arrow stream."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+
+from tocsin.errors import RowError
+from tocsin.gateway.core.arrow_limits import refuse_bombs
+
+#: By content type: the name of the format, as recorded in the log.
+FORMS = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+
+
+def read_rows(form: str, body: bytes) -> list[Any] | pa.Table:
+    """The rows of a body. Raises RowError."""
+    if form == "arrow":
+        return read_arrow(body)
+    if form == "ndjson":
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        return [read_json(line, where=f"line {number}") for number, line in enumerate(lines, 1)]
+    given = read_json(body)
+    rows = given.get("rows") if isinstance(given, dict) else given
+    if not isinstance(rows, list):
+        raise RowError('rows are a JSON array of objects, or {"rows": [...]}')
+    return rows
+
+
+def read_json(body: bytes, *, where: str = "the body") -> Any:
+    """Parse JSON strictly: no NaN, infinities, lone surrogates or excessive nesting. Raises RowError."""
+    try:
+        value = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
+        if b"\\u" in body:
+            # JSON escapes can hold half a surrogate pair, which UTF-8 cannot encode.
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise RowError(f"{where} is not UTF-8 text") from None
+    except RecursionError:
+        raise RowError(f"{where} is nested too deeply") from None
+    except ValueError as failure:
+        raise RowError(f"{where} is not JSON: {failure}") from None
+    return value
+
+
+def read_arrow(body: bytes) -> pa.Table:
+    """Parse and validate an Arrow stream. Raises RowError."""
+    refuse_bombs(body)
+    try:
+        with pa.ipc.open_stream(body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as failure:
+        raise RowError(f"the body is not an Arrow stream: {failure}") from None
+    return table
+
+
+def write_arrow(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _finite(text: str) -> float:
+    """Parse a JSON number; one out of range, such as 1e400, is refused rather than read as infinity."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,232 @@
+"""The hub's state, and how each record changes it, whether new or replayed from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.engine import Engine
+from tocsin.engine.pair_bound import PairBound
+from tocsin.engine.sources.catalog import Declaration
+from tocsin.errors import ParameterError, StateError, UnknownSource
+from tocsin.gateway.core.bodies import read_arrow, read_rows
+from tocsin.gateway.core.catalog import Subscription, SubscriptionCatalog, Template, full_id
+from tocsin.gateway.core.changes import by_subscription, newest_events, texts
+from tocsin.gateway.core.durable import DurableHub
+from tocsin.gateway.core.history import History
+from tocsin.gateway.core.idempotency import IdempotencyKeys
+from tocsin.gateway.core.limits import MAX_LIMIT, most_pairs, overgrown_joins
+from tocsin.gateway.core.protocol import Ack
+from tocsin.gateway.core.recent import RECENT, Recent
+from tocsin.gateway.core.sketches import Sketches
+from tocsin.gateway.core.statements import schema_of
+from tocsin.gateway.core.storage import snapshots
+from tocsin.gateway.core.storage.log import Record
+from tocsin.gateway.failures import Conflict
+
+
+class HubState(DurableHub):
+    """The engine, the catalog of subscriptions, and their latest changes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        retained: int = 256,
+        retained_characters: int = 64 << 20,
+        max_limit: int = MAX_LIMIT,
+        recent: int = RECENT,
+    ) -> None:
+        self._max_limit = max_limit
+        self._recent_count = recent
+        self._retained = retained, retained_characters
+        self._overgrown: dict[str, str] = {}
+        self._is_replaying = False
+        super().__init__(folder)
+
+    def drain_overgrown(self) -> dict[str, str]:
+        """Take the joins ended for outgrowing the bound since the last call, with the reasons."""
+        found, self._overgrown = self._overgrown, {}
+        return found
+
+    def _recover(self) -> None:
+        self._is_replaying = True
+        try:
+            super()._recover()
+        finally:
+            self._is_replaying = False
+            # What records have ended, those who watched have heard of, or never will.
+            self._overgrown = {}
+
+    def _restore(self) -> int:
+        history = History(per_subscription=self._retained[0], characters=self._retained[1])
+        self._recent = Recent(self._recent_count)
+        found = snapshots.read(self._folder, history, self._recent)
+        facts: dict[str, Any] = found.facts if found else {"taken": [], "sources": []}
+        self.engine = found.engine if found else Engine()
+        self._catalog = found.catalog if found else SubscriptionCatalog()
+        self._history = history
+        self._sketches = Sketches()
+        self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
+        self._schemas = {name: schema_of(each) for name, each in self._declarations.items()}
+        self._requests = IdempotencyKeys.load(facts.get("taken", ()), facts.get("batches", ()))
+        return found.number if found else 0
+
+    def _state(self) -> snapshots.State:
+        facts = {
+            "taken": self._requests.dump(),
+            "sources": [each.as_dict() for each in self._declarations.values()],
+        }
+        return snapshots.State(self.number, self.engine, self._catalog, self._history, self._recent, facts)
+
+    def _perform(self, record: Record) -> Ack:
+        head = record.head
+        match head["op"]:
+            case "declare":
+                declaration = Declaration(**head["source"])
+                self.engine.declare(declaration)
+                self._declarations[declaration.name] = declaration
+                self._schemas[declaration.name] = schema_of(declaration)
+                return Ack(record.number)
+            case "subscribe":
+                return self._register(record)
+            case "unsubscribe":
+                for name in head["ids"]:
+                    self._end(full_id(head["tenant"], name))
+                return Ack(record.number)
+            case "publish":
+                return self._take_rows(record)
+            case "delete":
+                with self._bounded(record, len(head["keys"])) as pairs:
+                    changes = self.engine.delete(head["source"], head["keys"], rows=True, pairs=pairs)
+                key = self._declarations[head["source"]].key
+                self._sketches.publish(
+                    head["source"], [{key: value, "_op": "delete"} for value in head["keys"]]
+                )
+                return self._emit(record, changes, rows=len(head["keys"]))
+            case "advance":
+                changes = self.engine.advance(head["source"], head["time"], rows=True)
+                return self._emit(record, changes)
+            case other:
+                raise StateError(f"record {record.number} has the unknown operation {other!r}")
+
+    def _register(self, record: Record) -> Ack:
+        head = record.head
+        if "id" in head:
+            columns = {name: [value] for name, value in head["params"].items()}
+            rows = [dict(head["params"])]
+            names = [head["id"]]
+        else:
+            table = read_arrow(record.body)
+            names = _ids(table.column("id"))
+            columns = {name: table.column(name) for name in table.column_names if name != "id"}
+            rows = table.drop_columns(["id"]).to_pylist()
+        fulls = [full_id(head["tenant"], name) for name in names]
+        for name, full in zip(names, fulls, strict=True):
+            if not self._catalog.is_free(full):
+                raise Conflict(f"subscription id {name!r} is taken")
+        if len(set(fulls)) < len(fulls):
+            raise Conflict("a subscription id comes twice")
+        template = Template(**{**head["template"], "names": tuple(columns)})
+        self._maintain(template, columns, fulls)
+        for full, row in zip(fulls, rows, strict=True):
+            self._catalog.add(full, Subscription(template, tuple(map(_plain, row.values())), record.number))
+            self._history.open(full, record.number)
+            self._recent.forget(full)
+        # Ids of a bulk registration are not remembered: a retried request does not return them.
+        kept = names if len(names) == 1 else ()
+        self._requests.remember(head, Ack(record.number, tuple(kept), len(names)))
+        return Ack(record.number, tuple(names), len(names))
+
+    def _take_rows(self, record: Record) -> Ack:
+        head = record.head
+        name = head["source"]
+        if name not in self._schemas:
+            raise UnknownSource(f"there is no table or stream {name!r}")
+        rows = read_rows(head["form"], record.body)
+        with self._bounded(record, len(rows)) as pairs:
+            changes = self.engine.publish(name, rows, rows=True, pairs=pairs)
+        self._sketches.publish(name, rows)
+        ack = self._emit(record, changes, rows=len(rows))
+        self._requests.remember(head, ack)
+        return ack
+
+    def _emit(self, record: Record, changes: pa.Table, rows: int = 0) -> Ack:
+        number = record.number
+        if changes.num_rows:
+            rendered = texts(changes)
+            self._undelivered += self._history.extend(number, by_subscription(changes, rendered))
+            self._recent.extend(number, newest_events(changes, rendered, self._recent.count))
+        if "mature" in changes.column("op").unique().to_pylist():
+            for full in changes.column("subscription").unique().to_pylist():
+                if full not in self.engine:
+                    for gone in self._catalog.mark_matured(full, number):
+                        self._history.forget(gone)
+                        self._recent.forget(gone)
+        # A publisher must not learn of other tenants' alerts, not even how many there are.
+        tenant = record.head.get("tenant") or str(record.head.get("batch") or "").partition("/")[0]
+        own = pc.sum(pc.starts_with(changes.column("subscription"), f"{tenant}/")).as_py() or 0
+        return Ack(number, (), rows, own, changes.num_rows)
+
+    def _maintain(self, template: Template, columns: Mapping[str, Any], fulls: Sequence[str]) -> None:
+        """Start maintaining the answers of new subscriptions."""
+        self.engine.subscribe_many(template.kept, {**columns, "id": fulls}, repeat=template.repeat)
+
+    def _is_maintained(self, full: str) -> bool:
+        return full in self.engine
+
+    def _stop_maintaining(self, full: str) -> None:
+        """Stop maintaining an answer."""
+        if full in self.engine:
+            self.engine.unsubscribe(full)
+
+    def _end(self, full: str) -> None:
+        self._stop_maintaining(full)
+        self._catalog.remove(full)
+        self._history.forget(full)
+        self._recent.forget(full)
+
+    @contextmanager
+    def _bounded(self, record: Record, rows: int) -> Iterator[PairBound | None]:
+        """A bound for the joins that the rows of a record change; those that it ends are part of the record.
+
+        So reading the record again ends the same ones, whatever the bound is then.
+        """
+        if self._is_replaying:
+            for full in record.head.get("ended", ()):
+                self._end(full)
+            yield None
+            return
+        ended: dict[str, str] = {}
+
+        def choose(counts: Mapping[str, int]) -> list[str]:
+            ended.update(overgrown_joins(counts, rows, self._max_limit, self._number_of))
+            return list(ended)
+
+        yield PairBound(most_pairs(rows, self._max_limit), choose)
+        if ended:
+            record.head["ended"] = list(ended)
+            for full in ended:
+                self._end(full)
+            self._overgrown |= ended
+
+    def _number_of(self, full: str) -> int:
+        """The record that created a subscription."""
+        subscription = self._catalog.get(full)
+        return 0 if subscription is None else subscription.number
+
+
+def _ids(column: pa.ChunkedArray) -> list[str]:
+    if column.null_count:
+        raise ParameterError("an id is null")
+    return [str(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as a JSON value."""
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,1 @@
+"""What is on disk: the write-ahead log, snapshots, and the file operations that both use."""

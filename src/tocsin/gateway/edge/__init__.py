@@ -1,0 +1,1 @@
+"""A gateway fed by a job over NATS: subscriptions to the job's spaces, answered by network edges."""

@@ -1,0 +1,1 @@
+"""From the hub to clients: group commit, feeds, and the sinks that feeds write to."""

@@ -1,0 +1,131 @@
+"""Boolean expressions over events: the contract of matching indexes, and events with several values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.types import Arrays, Bools, Ints
+from tocsin.indexes.contract import Index
+from tocsin.indexes.matching.common_kernels import KINDS, IdOrder
+from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, conjunctions_of
+from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.sets import EventSets, match_sets
+
+
+class MatchIndex(Index, Protocol):
+    """An index of conjunctions. All of them have the same arrays."""
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event."""
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank."""
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """The conjunctions of subscriptions. Cost: linear in them, and at most a scan of all."""
+
+
+class Matching:
+    """Conjunctions of weighted predicates: finds, for each event, those that it satisfies.
+
+    `index` finds them for events with one value an attribute. With several, a predicate holds if one of the
+    values satisfies it.
+    """
+
+    def __init__(self, index: MatchIndex, score: str = "sum") -> None:
+        """`score` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
+        self._index = index
+        self._score = score
+        #: attributes of all conjunctions, also of terminated ones
+        self._attributes: set[str] = set()
+        #: bool by slot: the slot has a subscription
+        self._is_live: Bools = np.zeros(16, np.bool_)
+        #: by attribute, bool by slot: the conjunction has several conditions on it
+        self._repeated: dict[str, Bools] = {}
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add n subscriptions. Cost: that of the index."""
+        held = conjunctions_of(predicates, len(slots))
+        self._record_attributes(slots, held)
+        self._index.register(slots, held)
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: that of the index."""
+        self._index.terminate(slots)
+        self._is_live[slots] = False
+        for flags in self._repeated.values():
+            flags[slots[slots < len(flags)]] = False
+
+    def asks(self, attribute: str) -> bool:
+        """Whether some conjunction, perhaps a terminated one, has a predicate on an attribute."""
+        return attribute in self._attributes
+
+    def apply(self, events: Events | EventSets, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank.
+
+        Cost: that of the index; of events with several values, also a scan of conjunctions that repeat an
+        attribute.
+        """
+        if isinstance(events, EventSets):
+            return match_sets(self._index, self._rechecked(events), events, top, ids, self._score)
+        return self._index.apply(events, top, ids)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Nothing: a stream without a window holds no rows."""
+        return self._index.result(slots)
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """The conjunctions of subscriptions. Cost: that of the index."""
+        return self._index.conjunctions(slots)
+
+    def arrays(self) -> Arrays:
+        return self._index.arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """Restore the state that `arrays` was taken from. Cost: that of the index."""
+        self._index.restore(arrays)
+        self._attributes, self._repeated = set(), {}
+        self._is_live = np.zeros(max(len(arrays["slots_count"]), 16), np.bool_)
+        slots = np.flatnonzero(arrays["slots_count"] > 0).astype(np.int32)
+        self._record_attributes(slots, self._index.conjunctions(slots))
+
+    def check_invariants(self) -> None:
+        self._index.check_invariants()
+        for flags in self._repeated.values():
+            assert not (flags & ~self._is_live[: len(flags)]).any()
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The predicates that a subscription was registered with, in words. Cost: linear in them."""
+        return self._index.parameters(slot)
+
+    def explain(self) -> str:
+        return f"{self._index.explain()}; a score is the {self._score} of weights"
+
+    def _record_attributes(self, slots: Ints, held: Conjunctions) -> None:
+        """Record which attributes have predicates, and which have several in one conjunction."""
+        top = int(slots.max(initial=-1)) + 1
+        self._is_live = ensure_capacity(self._is_live, top, False)
+        self._is_live[slots] = True
+        self._attributes.update(held.names)
+        attribute = (held.predicates["key"] - 1) // KINDS
+        pairs = np.sort(np.repeat(np.arange(len(slots)), held.counts) * len(held.names) + attribute)
+        place, number = np.divmod(np.unique(pairs[1:][pairs[1:] == pairs[:-1]]), max(len(held.names), 1))
+        for each in np.unique(number).tolist():
+            name = held.names[each]
+            flags = ensure_capacity(
+                self._repeated.get(name, np.zeros(0, np.bool_)), len(self._is_live), False
+            )
+            flags[slots[place[number == each]]] = True
+            self._repeated[name] = flags
+
+    def _rechecked(self, sets: EventSets) -> Ints:
+        """The slots that different values of one attribute may satisfy together."""
+        if not sets.is_whole:
+            return np.flatnonzero(self._is_live).astype(np.int32)
+        found = [np.flatnonzero(self._repeated[name]) for name in sets.several if name in self._repeated]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *found])).astype(np.int32)

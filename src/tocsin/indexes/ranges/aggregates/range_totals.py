@@ -1,0 +1,169 @@
+"""COUNT, SUM and AVG over one range: a row costs finding the ranges that hold it, and reporting them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tocsin.arrays.changes import ChangeBuffer, ChangeSet
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.jit import entry_point
+from tocsin.arrays.types import Arrays, Ints
+from tocsin.indexes.contract import RowDelta
+from tocsin.indexes.ranges.aggregates.range_totals_kernels import (
+    AVG,
+    CHUNK,
+    COUNT,
+    SUM,
+    Chosen,
+    Sums,
+    list_range_totals,
+    report_range_totals,
+)
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
+from tocsin.indexes.ranges.steps.images import build_images, largest_step, padded_columns
+from tocsin.indexes.ranges.steps.reporting import new_cursor
+from tocsin.indexes.ranges.steps.rows import Rows
+from tocsin.indexes.ranges.structures.tally import TallyRows
+from tocsin.indexes.ranges.structures.tally_kernels import N_INFINITIES
+from tocsin.kernels.status import DONE, N_OUT, TALLY_FULL
+
+_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
+
+
+class RangeTotals:
+    """`SELECT COUNT(y)`, `SUM(y)` or `AVG(y) … [WHERE x BETWEEN lo AND hi]` over a table.
+
+    Delta columns: x, if there is one, then y. Answers are not stored: they follow from sums over the rows,
+    which are exact and rounded once, so that they depend on the rows alone, never on their history.
+    """
+
+    def __init__(
+        self, dimensions: int, *, function: str, capacity: int = 16, trees: TreeSettings = TREE_SETTINGS
+    ) -> None:
+        self._dimensions = dimensions
+        self._name = function
+        self._function = _FUNCTIONS[function]
+        self._bounds = RangeBounds(1, capacity, trees=trees)
+        self._rows = Rows(2, capacity)
+        self._tally = TallyRows(np.empty(0), np.empty(0), is_summed=function != "count")
+        self._buffer = ChangeBuffer(capacity)
+        self._chosen = _empty_chosen()
+        self._sums = _empty_sums(capacity, self._tally.n_columns)
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions: `lo`, `hi` (n, dimensions). Cost: copying them; see `RangeBounds.put`."""
+        self._bounds.put(slots, values["lo"], values["hi"])
+
+    def terminate(self, slots: Ints) -> None:
+        """Remove subscriptions. Cost: constant each, amortised."""
+        self._bounds.clear(slots)
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Cost of a step: a block per row and a pass over the blocks, finding the ranges that hold an image,
+        and four searches for each of them."""
+        images = build_images(
+            delta,
+            padded_columns(delta.before, self._dimensions),
+            padded_columns(delta.after, self._dimensions),
+            required=2,
+            key=0,
+        )
+        self._rows.reserve(images)
+        self._bounds.reserve(images)
+        self._tally.fit(images.value[:, 1])
+        self._sums = _sums_for(self._sums, largest_step(images), self._tally.n_columns)
+        if self._bounds.top > len(self._sums.value):
+            self._sums = self._sums._replace(value=ensure_capacity(self._sums.value, self._bounds.top))
+        cursor = new_cursor()
+        while True:
+            status = entry_point(report_range_totals)(
+                self._bounds.boxes,
+                self._bounds.top,
+                self._bounds.tree,
+                self._tally.tally,
+                images,
+                self._function,
+                self._sums,
+                self._chosen,
+                self._buffer.columns,
+                cursor,
+            )
+            if status == DONE:
+                break
+            if status == TALLY_FULL:
+                self._tally.grow()
+            else:
+                self._buffer.grow()
+        self._rows.store(images)
+        return self._buffer.take(int(cursor[N_OUT]))
+
+    def follow(self, delta: RowDelta) -> None:
+        """Apply a delta without reporting changes. Cost: as `apply`."""
+        self.apply(delta)
+
+    def result(self, slots: Ints) -> ChangeSet:
+        """Cost: two logarithmic searches a subscription."""
+        out = ChangeBuffer(len(slots)).columns
+        asked = slots.astype(np.int64)
+        list_range_totals(
+            self._bounds.boxes, self._tally.tally, asked, self._function, self._sums, self._chosen, out
+        )
+        return out
+
+    def parameters(self, slot: int) -> dict[str, object]:
+        """The range that a subscription was registered with. Cost: constant."""
+        return self._bounds.parameters(slot, self._dimensions)
+
+    def arrays(self) -> Arrays:
+        return {**self._bounds.arrays(self._dimensions), **self._rows.arrays()}
+
+    def restore(self, arrays: Arrays) -> None:
+        self._bounds.restore(arrays)
+        self._rows.restore(arrays)
+        value = self._rows.columns.value[self._rows.live()]
+        x, y = value[:, 0].copy(), value[:, 1].copy()
+        self._tally = TallyRows(x, y, is_summed=self._name != "count")
+        self._sums = _sums_for(self._sums, 0, self._tally.n_columns)
+
+    def check_invariants(self) -> None:
+        self._bounds.check_invariants()
+        self._rows.check_invariants()
+        live = self._rows.live()
+        value = self._rows.columns.value[live]
+        self._tally.check_invariants(value[:, 0], value[:, 1])
+
+    def explain(self) -> str:
+        return f"range {self._name}: {self._bounds.explain()}, takes the difference of two sums"
+
+
+def _sums_for(sums: Sums, images: int, columns: int) -> Sums:
+    """Scratch for steps of `images` images and sums of `columns` columns; reused if large enough."""
+    capacity = len(sums.n_more)
+    if images < capacity and columns == len(sums.after):
+        return sums
+    return _empty_sums(max(images, capacity), columns)
+
+
+def _empty_sums(images: int, columns: int) -> Sums:
+    return Sums(
+        n_more=np.zeros(images + 1, np.int64),
+        total=np.zeros((images + 1, columns), np.int64),
+        after=np.zeros(columns, np.int64),
+        limbs=np.zeros(max(0, columns - N_INFINITIES) + 2, np.int64),
+        value=np.empty(0),
+    )
+
+
+def _empty_chosen() -> Chosen:
+    return Chosen(
+        box=np.empty(CHUNK, np.int64),
+        lo=np.empty(CHUNK),
+        hi=np.empty(CHUNK),
+        image=np.empty((CHUNK, 2), np.int64),
+        first=np.empty(CHUNK, np.int64),
+        first_row=np.empty(CHUNK, np.int64),
+        last=np.empty(CHUNK, np.int64),
+        last_row=np.empty(CHUNK, np.int64),
+    )

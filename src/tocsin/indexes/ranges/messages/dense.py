@@ -1,0 +1,86 @@
+"""Range top-k by Paint-Dense: turns row events into messages without knowing the subscriptions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tocsin.arrays.types import Longs
+from tocsin.indexes.ranges.messages.dense_kernels import paint_events
+from tocsin.indexes.ranges.messages.messages import Reformulator, RowEvents
+from tocsin.indexes.ranges.messages.posts_kernels import SAMPLED, Posts, PostSide
+from tocsin.indexes.ranges.messages.single_kernels import Shown, emit_best
+from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, BlockedColumns
+
+#: Initial capacity for the rows passed on either side.
+SIDE = 128
+
+
+class PaintDense(Reformulator):
+    """Reformulates the events of one table for `ORDER BY y [DESC] LIMIT k` over ranges of x.
+
+    With `epsilon` 0 the tiles of an event are disjoint, cover exactly the subscriptions whose answers it
+    changes, and are as few as possible without knowing the subscriptions. With `epsilon` up to 1 they are
+    fewer, at most ⌈1/epsilon⌉ for a row that improves; some then reach subscriptions that rank the row below
+    k, but not below (1 + epsilon) k, and these ignore it by the same protocol.
+    """
+
+    #: whether a message states a range's whole answer, as for MIN and MAX; requires k = 1
+    _is_whole = False
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        epsilon: float = 0.0,
+        descending: bool = False,
+        capacity: int = 16,
+        side: int = SIDE,
+    ) -> None:
+        super().__init__(descending=descending, capacity=capacity)
+        self.k = k
+        self._posts = new_posts(k, epsilon, side)
+        self._showing = no_shown()
+
+    def _paint(self, events: RowEvents, cursor: Longs) -> int:
+        if self.k == 1:
+            self._showing = enough_shown(self._showing, self.index.columns)
+            return emit_best(self.index.columns, self._showing, self._is_whole, events, self._buffer, cursor)
+        return paint_events(self.index.columns, self._posts, events, self.k, self._buffer, cursor)
+
+
+def new_posts(k: int, epsilon: float, side: int) -> Posts:
+    """Scratch for one k, with capacity for `side` rows passed, and the bands that share a message."""
+    bands = k
+    if epsilon > 0:
+        # The tolerance absorbs rounding: 1 / 0.1 may be slightly more than ten.
+        bands = min(k, math.ceil(1 / epsilon - 1e-9))
+    columns = np.arange(k + 1)
+    # Beyond one block, at least two rows must be sampled when rows do not fit.
+    capacity = BLOCK + max(side, 2 * SAMPLED)
+    return Posts(
+        x=np.full(3 * k + 1, np.nan),
+        cut=np.empty(2 * k + 1, np.int32),
+        passed_key=np.empty(2 * capacity, np.int64),
+        passed_place=np.empty(2 * capacity, np.int32),
+        left=_new_side(k, capacity),
+        right=_new_side(k, capacity),
+        band=((k - columns) * bands // k).astype(np.int32),
+    )
+
+
+def _new_side(k: int, capacity: int) -> PostSide:
+    return PostSide(np.empty(k + 1, np.int32), np.empty(k + 1, np.int32), np.empty(capacity, np.int32))
+
+
+def no_shown() -> Shown:
+    """Scratch for k = 1, still empty."""
+    return Shown(np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+def enough_shown(shown: Shown, blocked: BlockedColumns) -> Shown:
+    """The given scratch, or a larger one, with capacity for every row. Unwritten pages take no memory."""
+    if len(shown.left) >= len(blocked.y):
+        return shown
+    return Shown(np.empty(len(blocked.y), np.int32), np.empty(len(blocked.y), np.int32))

@@ -1,0 +1,14 @@
+"""How the rows of a range top-k are ranked, and what its answer is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Ranking(NamedTuple):
+    """What kernels must know of a statement: top-k or MIN and MAX, upwards or downwards."""
+
+    #: whether the first row alone is the answer, reported as a VALUE
+    is_minmax: bool
+    #: -1.0 if larger scores rank first: keys ascend with rank, and key times sign is the score
+    sign: float

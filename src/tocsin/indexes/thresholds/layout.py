@@ -1,0 +1,402 @@
+"""Columns of deferred thresholds: slots and log, box groups, histogram cells; and small kernels on them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.types import Bools, Bytes, Floats, Ints, Longs
+
+#: The largest int64.
+LARGEST = 0x7FFFFFFFFFFFFFFF
+#: Subscriptions per group.
+GROUP = 256
+#: Events per chunk of the log, and per block of a chunk.
+CHUNK = 4096
+BLOCK = 64
+
+#: `SlotColumns.place` of a slot that holds no subscription.
+NO_PLACE = -1
+#: … of one that has matured for good; its `tau` is the weight that it reached.
+MATURED = -2
+#: … of one with an empty box, which never matures.
+EMPTY_BOX = -3
+#: … of one in the ingest buffer.
+BUFFERED = -4
+#: Places from here on are in the cells, smaller ones in the box groups,
+IN_CELLS = 0x40000000
+#: and all of them are below this.
+PLACE_LIMIT = 0x7FFFFFFF
+
+#: Entries of `LogColumns.state`: events in the log,
+LENGTH = 0
+#: weight of all events since the clock was last reset,
+CLOCK = 1
+#: the clock at which some group may have matured,
+DUE = 2
+#: where the current batch begins in the log,
+BATCH = 3
+#: how many events of the batch have been read,
+READ = 4
+#: how many events of the log the grid of the box groups covers,
+GRIDDED = 5
+#: and how many have been sorted into chunks.
+SORTED = 6
+STATE = 7
+
+
+class SlotColumns(NamedTuple):
+    """One row a subscription slot."""
+
+    #: uint8 (slots / 8,): a bit each, whether it holds a subscription. Bits, so that they stay in the cache.
+    is_there: Bytes
+    #: int32 (slots,): where it is counted: a place in the box groups or the cells, or a negative code. A
+    #: terminated subscription releases its place later, which is cheaper: in the box groups when members are
+    #: counted; in the cells when its slot is reused, or the cells are rebuilt or compacted.
+    place: Ints
+    #: int64 (slots,): scaled weight to reach.
+    tau: Longs
+    #: uint8 (slots / 8,): a bit each, whether it starts again from 0 after maturing.
+    is_repeating: Bytes
+
+
+class LogColumns(NamedTuple):
+    """Events that some subscription has not been compared with yet.
+
+    In arrival order, except for the first SORTED: those are in chunks of CHUNK, which are in order. A chunk's
+    events are sorted by the first axis into blocks of BLOCK, and a block's by the second.
+    """
+
+    #: float64 (axes, capacity): coordinates, never NaN.
+    values: Floats
+    #: int64 (capacity,): positive weights.
+    weights: Longs
+    #: int32 (capacity,): position in the batch, of the current batch's events; of a sorted event, the number
+    #: of events that were logged before it.
+    steps: Ints
+    #: int64 (capacity,): of a sorted event, the weight of the preceding ones in its block.
+    sums: Longs
+    #: float64 (capacity / BLOCK,): smallest and largest first coordinate of a sorted block.
+    block_low: Floats
+    block_high: Floats
+    #: int64 (STATE,): see LENGTH … SORTED.
+    state: Longs
+
+
+@lean_kernel
+def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> int:
+    """The bucket of a value, monotone in the value."""
+    place = (value - floor) * per_unit
+    if place >= n_buckets:
+        return n_buckets - 1
+    return int(place) if place > 0 else 0
+
+
+@lean_kernel
+def are_countable(values: Floats, weights: Longs, max_total: int) -> bool:
+    """Whether all these events count, and together certainly weigh at most `max_total`."""
+    # Minimum, maximum and counts instead of conditions, so that it is vectorised.
+    smallest, largest = 1, 1
+    for event in range(weights.shape[0]):
+        smallest, largest = min(smallest, weights[event]), max(largest, weights[event])
+    n_nulls = 0
+    for place in range(values.shape[0]):
+        n_nulls += values[place] != values[place]
+    return bool(n_nulls == 0 and smallest > 0 and largest <= max_total // max(weights.shape[0], 1))
+
+
+@lean_kernel
+def weigh_countable(values: Floats, weights: Longs, max_total: int) -> int:
+    """The weight of these events, if `are_countable`; else -1."""
+    if not are_countable(values, weights, max_total):
+        return -1
+    total = 0
+    for event in range(weights.shape[0]):
+        total += weights[event]
+    return total
+
+
+@kernel
+def append_events(
+    values: Floats,
+    weights: Longs,
+    log_values: Floats,
+    log_weights: Longs,
+    log_steps: Ints,
+    state: Longs,
+) -> bool:
+    """Log the batch's events from READ on that count; whether it stopped early or the clock is due.
+
+    Stops where the log is full, and where the clock would overflow int64.
+    """
+    n_axes = values.shape[1]
+    length, clock, limit = state[LENGTH], state[CLOCK], log_weights.shape[0]
+    event = state[READ]
+    is_stopped = False
+    count = min(weights.shape[0] - event, limit - length)
+    flat = values.ravel()[event * n_axes : (event + count) * n_axes]
+    ahead = weights[event : event + count]
+    if are_countable(flat, ahead, LARGEST - clock):
+        # Nearly always so, and simple loops are several times as fast as one with branches.
+        steps = log_steps[length : length + count]
+        for index in range(count):
+            steps[index] = event + index
+        for index in range(count):
+            clock += ahead[index]
+        log_weights[length : length + count] = ahead
+        for axis in range(n_axes):
+            log_values[axis, length : length + count] = flat[axis::n_axes]
+        length += count
+        event += count
+        is_stopped = event < weights.shape[0]
+    while event < weights.shape[0] and not is_stopped:
+        weight = weights[event]
+        is_counted = weight > 0
+        for axis in range(n_axes):
+            is_counted &= not np.isnan(values[event, axis])
+        if is_counted:
+            if length == limit or weight > LARGEST - clock:
+                is_stopped = True
+                break
+            for axis in range(n_axes):
+                log_values[axis, length] = values[event, axis]
+            log_weights[length] = weight
+            log_steps[length] = event
+            length += 1
+            clock += weight
+        event += 1
+    state[LENGTH], state[CLOCK], state[READ] = length, clock, event
+    return is_stopped or clock >= state[DUE]
+
+
+@inlined
+def is_set(bits: Bytes, slot: int) -> bool:
+    """Whether the slot's bit is set."""
+    return bool((bits[slot >> 3] >> (slot & 7)) & 1)
+
+
+def are_set(bits: Bytes, slots: Ints) -> Bools:
+    """Whether the bits of these slots are set."""
+    found: Bools = (bits[slots >> 3] >> (slots & 7)) & 1 != 0
+    return found
+
+
+@lean_kernel
+def set_bits(bits: Bytes, slots: Ints) -> None:
+    """Set the bits of these slots."""
+    for index in range(slots.shape[0]):
+        # Unsigned: else each index is compared with 0.
+        slot = np.uint32(slots[index])
+        bits[slot >> np.uint32(3)] |= np.uint8(1 << (slot & np.uint32(7)))
+
+
+@lean_kernel
+def clear_bits(bits: Bytes, slots: Ints) -> int:
+    """Clear the bits of these slots; how many of them were set."""
+    n_set = 0
+    for index in range(slots.shape[0]):
+        slot = np.uint32(slots[index])
+        place, bit = slot >> np.uint32(3), np.uint8(1 << (slot & np.uint32(7)))
+        byte = bits[place]
+        n_set += (byte & bit) != 0
+        bits[place] = byte & ~bit
+    return n_set
+
+
+@lean_kernel
+def clear_terminated_places(is_there: Bytes, places: Ints, limit: int) -> tuple[int, int]:
+    """Set the places below `limit` of empty slots to NO_PLACE; returns the members in boxes and in cells.
+
+    `is_there` is 0 or 1 a slot, not a bit, so that it is vectorised.
+    """
+    n_places, n_cells = 0, 0
+    for slot in range(places.shape[0]):
+        # All bits set are NO_PLACE.
+        is_gone = np.int32(is_there[slot]) - np.int32(1)
+        place = places[slot]
+        places[slot] = place | (is_gone if place < limit else np.int32(0))
+        n_places += int((place | is_gone) >= 0)
+        n_cells += int((place | is_gone) >= IN_CELLS)
+    return n_places - n_cells, n_cells
+
+
+def release_places(columns: SlotColumns, limit: int) -> tuple[int, int]:
+    """Release the places below `limit` of empty slots; returns the members in box groups and in cells.
+
+    Cost: linear in all slots, less than a nanosecond each.
+    """
+    places = columns.place
+    is_there = np.unpackbits(columns.is_there, count=len(places), bitorder="little")
+    return clear_terminated_places(is_there, places, limit)
+
+
+@lean_kernel
+def clear_matured_places(places: Ints, slots: Ints) -> int:
+    """Set the places of those of these slots that have matured for good to NO_PLACE; returns how many."""
+    n_matured = 0
+    for slot in slots:
+        if places[slot] == MATURED:
+            places[slot] = NO_PLACE
+            n_matured += 1
+    return n_matured
+
+
+class BoxGroupColumns(NamedTuple):
+    """Members group by group: the member at place p is in group p // GROUP.
+
+    A box is stored as one bound a side: 2 * axis is the low side of an axis, and 2 * axis + 1 the high side,
+    negated. A value is inside if it is not below the bound on any low side, and its negative not below the
+    bound on any high side.
+    """
+
+    #: float64 (sides, places): bound of the box; +inf at a free place.
+    bound: Floats
+    #: int64 (places,): scaled weight missing when the group was last evaluated; positive.
+    need: Longs
+    #: int64 (places,): weight inside of the log's events up to `log_position`, if `covers_log`.
+    counted: Longs
+    #: int32 (places,): slot of the subscription; -1 at a free place.
+    slot: Ints
+    #: float64 (groups, sides * GROUP): on each side the members' bounds, ascending, as last fitted,
+    sorted_bounds: Floats
+    #: uint8 (groups, sides * GROUP): and the rank of each member's own bound.
+    bound_ranks: Bytes
+    #: float64 (sides, groups): the cover, smallest of the bounds.
+    cover: Floats
+    #: float64 (sides, groups): the core, largest of the bounds; the core may be empty.
+    core: Floats
+    #: int64 (groups,): lower bound of the members' needs.
+    slack: Longs
+    #: int64 (groups,): the clock before which no member can mature.
+    due: Longs
+    #: int64 (groups,): halfway there: from then on the group is checked along with others that are due.
+    half_due: Longs
+    #: int64 (groups,): events of the log that the members have been compared with.
+    log_position: Longs
+    #: bool (groups,): no member is newer than the log.
+    covers_log: Bools
+    #: int64 (groups,): `grid_weight` of the cover when the group was last evaluated.
+    base_weight: Longs
+    #: int32 (4, groups): first and last grid cell of the cover, on the first and on the second axis.
+    cover_cells: Ints
+    #: float64 (2, GRID - 1): where grid cells begin, ascending and inclusive.
+    grid_edges: Floats
+    #: int64 (GRID, GRID): weight by cell of the first GRIDDED events of the log.
+    grid_weights: Longs
+    #: int64 (GRID + 1, GRID + 1): its two-dimensional prefix sums.
+    grid_sums: Longs
+
+
+class GroupScratch(NamedTuple):
+    """Working memory to evaluate groups."""
+
+    #: int32 (events,): events in the cover; those outside of some members on one side only, and the side.
+    events: Ints
+    singles: Ints
+    single_sides: Ints
+    #: float64 (axes, events): coordinates of the batch's events in the cover, and their weights.
+    near_values: Floats
+    near_weights: Longs
+    #: float64 (sides,): the core of a group, and the bound of a member.
+    core: Floats
+    bound: Floats
+    #: bool (GROUP,): which members hold an event.
+    is_inside: Bools
+    #: int64 (sides, GROUP + 1): weight held by a prefix of members in the order of a bound; 0 between calls.
+    gains: Longs
+    #: int64 (GROUP,): weight that each member holds.
+    sums: Longs
+
+
+#: Bits of a cell's number that are its place in its block.
+BLOCK_BITS = 4
+#: Cells per block, and how many of them have an even number.
+CELL_BLOCK = 1 << BLOCK_BITS
+EVEN = CELL_BLOCK // 2
+#: Segments of the line, at most; their counters fit the first-level cache.
+MAX_SEGMENTS = 2048
+#: Edges that are compared with a value without a branch.
+AHEAD = 4
+
+
+class HistogramColumns(NamedTuple):
+    """The line, cut into cells. Cell c holds the values with c edges at or below them."""
+
+    #: float64 (edges + AHEAD,): where cells begin, ascending and distinct; then NaN.
+    edges: Floats
+    #: int32 (buckets + 1,): edges in the preceding buckets; buckets divide the line evenly.
+    bucket_edges: Ints
+    #: float64 (2,): where buckets begin, and how many there are per unit of length.
+    bucket_scale: Floats
+    #: float64 (2,): ticks per unit of length, or 0, and the number of the first. Bounds are often whole
+    #: multiples of some unit. Edges then are -inf and, for each tick, the tick and the next double, so that a
+    #: value's cell can be computed: values on ticks have even ones.
+    tick_scale: Floats
+    #: int64 (blocks, 2, CELL_BLOCK / 2): weight counted, by cell. The even cells of a block come first, so
+    #: that values on ticks share cache lines.
+    weights: Longs
+    #: int64 (blocks,): weight counted, by block.
+    block_weights: Longs
+    #: int64 (blocks + 1,): sum of the weights before the block, as of the last `sum_blocks`.
+    block_sums: Longs
+    #: int64 (segments,): weight by segment, a run of blocks, of all events, pending ones included.
+    segment_weights: Longs
+    #: int64 (segments + 1,): sum of the weights before the segment, as of the last `sum_segments`.
+    segment_sums: Longs
+    #: int64 (1,): bits of a cell's number that are its place in its segment.
+    segment_bits: Longs
+
+
+class CellRangeColumns(NamedTuple):
+    """Members group by group: the member at place p is in group p // GROUP."""
+
+    #: int32 (places,): first cell inside, and first cell beyond.
+    begin: Ints
+    end: Ints
+    #: uint64 (places,): the weight between `begin` and `end` at which the member matures.
+    target: NDArray[np.uint64]
+    #: int32 (places,): slot of the subscription; -1 at a free place.
+    slot: Ints
+    #: int32 (groups,): first block that some member intersects, and first beyond.
+    cover_begin: Ints
+    cover_end: Ints
+    #: int32 (groups,): first segment of the cover, and first beyond.
+    segment_begin: Ints
+    segment_end: Ints
+    #: int64 (groups,): lower bound of the members' needs when the group was last checked.
+    slack: Longs
+    #: int64 (groups,): the weight of the cover then, and of its segments.
+    base_weight: Longs
+    segment_base_weight: Longs
+    #: int64 (groups,): the clock before which no member can mature.
+    due: Longs
+    #: int64 (groups,): halfway there: from then on the group is checked along with others that are due.
+    half_due: Longs
+
+
+class PendingColumns(NamedTuple):
+    """Events that are counted by segment only, and the groups that may be due at the last of them."""
+
+    #: int32, int64 (events,): their cells and weights.
+    cells: Ints
+    weights: Longs
+    #: int32 (groups,): groups in which some member may have matured.
+    groups: Ints
+    #: int64 (1,): the clock before which no member can mature.
+    due: Longs
+
+
+@lean_kernel
+def add_saturated(one: int, other: int) -> int:
+    """The sum of two non-negative numbers, at most the largest int64."""
+    return one + other if one <= LARGEST - other else LARGEST
+
+
+@lean_kernel
+def set_due(ranges: CellRangeColumns, group: int, clock: int, missing: int) -> None:
+    """The group is due when the clock has advanced by what is missing."""
+    ranges.due[group] = add_saturated(clock, missing)
+    ranges.half_due[group] = add_saturated(clock, missing >> 1)

@@ -1,0 +1,1 @@
+"""SQL text → statement: the only modules that know sqlglot."""

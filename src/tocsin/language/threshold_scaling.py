@@ -1,0 +1,82 @@
+"""Thresholds as scaled integers.
+
+For each tau, the smallest T such that a sum reaches tau exactly if the scaled sum reaches T.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tocsin.types import ColumnType
+
+LARGEST = 2**63 - 1
+
+#: Digits of Arrow's largest decimals.
+_WIDEST = 76
+
+#: pyarrow's stubs do not cover these functions.
+_compute: Any = pc
+
+#: Double weights are rounded to multiples of 1 / DOUBLE_SCALE.
+DOUBLE_SCALE = 2**20
+
+
+def scale_of(column: ColumnType | None) -> int:
+    """The factor by which weights of this column are scaled; None is for COUNT(*)."""
+    if column is None or column.is_integer:
+        return 1
+    if not column.is_decimal:
+        return DOUBLE_SCALE
+    arrow: Any = column.arrow
+    return int(10**arrow.scale)
+
+
+def scaled_literal(tau: float | int, scale: int) -> int | None:
+    """T for a number in a statement; None where tau is not positive or T does not fit 64 bits."""
+    if isinstance(tau, int):
+        return tau * scale if 0 < tau * scale <= LARGEST else None
+    scaled, is_good = scaled_floats(np.array([tau]), scale)
+    return int(scaled[0]) if is_good[0] else None
+
+
+def scaled_floats(tau: NDArray[np.float64], scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """T for each tau, and whether it is positive and fits.
+
+    Where weights are decimals, a double means the decimal it prints as: 0.1 is a tenth, although the
+    double is a little more.
+    """
+    with np.errstate(all="ignore"):
+        product = tau * float(scale)
+        scaled = np.ceil(product)
+        if scale not in (1, DOUBLE_SCALE):
+            nearest = np.rint(product)
+            scaled = np.where(nearest / float(scale) == tau, nearest, scaled)
+        is_good = (tau > 0) & (scaled < float(2**63))
+        return np.where(is_good, scaled, 1).astype(np.int64), is_good
+
+
+def scaled_integers(tau: NDArray[np.int64], scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """T for each tau, exactly, and whether it is positive and fits."""
+    is_good = (tau > 0) & (tau <= LARGEST // scale)
+    return np.where(is_good, tau, 0) * np.int64(min(scale, LARGEST)), is_good
+
+
+def scaled_decimals(tau: Any, scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """T for each tau of an Arrow decimal array, exactly, and whether it is positive and fits."""
+    factor = _decimal(scale)
+    digits_left = _WIDEST - factor.type.precision - 1
+    product = _compute.ceil(_compute.multiply(tau.cast(pa.decimal256(digits_left, tau.type.scale)), factor))
+    fits = _compute.less_equal(product, _decimal(LARGEST))
+    is_good = _compute.and_(fits, _compute.greater(product, _decimal(0)))
+    whole = _compute.if_else(is_good, product, _decimal(1)).cast(pa.int64())
+    return whole.to_numpy(zero_copy_only=False), is_good.to_numpy(zero_copy_only=False)
+
+
+def _decimal(value: int) -> Any:
+    return pa.scalar(Decimal(value), pa.decimal256(len(str(value)), 0))

@@ -1,0 +1,1 @@
+"""File systems that the driver writes to: the local disk, and those that Hadoop's client reaches."""

@@ -1,0 +1,1 @@
+"""A job: its file and its checks, the query that runs it, its progress and its lag."""

@@ -1,0 +1,1 @@
+"""Sources of a job: rows are read, checked against their declarations, and packed for the shards."""

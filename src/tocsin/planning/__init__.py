@@ -1,0 +1,18 @@
+"""From a plan to the index that maintains it."""
+
+from tocsin.planning.named import INDEXES, check_choice, check_indexes, choice_of
+from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, question_of
+from tocsin.planning.table import make_index
+
+__all__ = [
+    "INDEXES",
+    "KINDS",
+    "STREAM",
+    "TABLE",
+    "WINDOW",
+    "check_choice",
+    "check_indexes",
+    "choice_of",
+    "make_index",
+    "question_of",
+]

@@ -1,0 +1,140 @@
+"""The table that chooses the index of a plan, with its switch points. Nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from tocsin.indexes.contract import Index, RankedIndex, RankedRangeIndex, RowIndex, ThresholdIndex
+from tocsin.indexes.matching import MatchIndex
+from tocsin.planning.adaptive import (
+    AdaptiveMatching,
+    AdaptiveRanked,
+    AdaptiveThresholds,
+    SwitchPoint,
+    count_ranges,
+    count_slots,
+)
+from tocsin.planning.limits import ByLimit, LimitClass
+from tocsin.planning.named import Maker, index_maker
+from tocsin.planning.questions import (
+    AGGREGATES,
+    DISTINCT,
+    JOINS,
+    MATCHING,
+    PREFERENCES,
+    ROWS,
+    THRESHOLDS,
+    TOPK,
+    Question,
+)
+
+#: Subscriptions from which on tiles are faster, whether rows come one by one or many at once.
+TILES = SwitchPoint(min_subscriptions=4096, is_reversible=True)
+
+#: Access predicates: as fast as the scan from 4,096 slots on for an event alone; in batches of 100 and of
+#: 1,000 from a few hundred on.
+ACCESS = SwitchPoint(min_subscriptions=1 << 12, min_pairs=1 << 16, pairs_from=1 << 9)
+
+#: Deferred counting. Where few mature it is faster from a few hundred slots on, by 6 to 100 times; where many
+#: mature, in batches of 10,000, from 1,000 or 2,000 on (by pairs from 200 on, in batches of 100 from 16,000).
+#: Where many mature in batches of 100 the two are within twice of each other, and in single rows the scan is
+#: up to 2.7 times as fast, up to 32,000, the most tried.
+DEFERRED = SwitchPoint(min_subscriptions=1 << 12, min_pairs=1 << 21, pairs_from=1 << 7)
+
+
+class Choice(NamedTuple):
+    """An index by name; with a switch point, the one for few subscriptions, and `large` for many."""
+
+    name: str
+    switch: SwitchPoint | None = None
+    large: str = ""
+
+
+class Rule(NamedTuple):
+    """A line of the table: the questions it fits, and the index it chooses.
+
+    Lists of very different k do not share an index: what is shared is sized for the largest.
+    """
+
+    kind: str
+    #: how many ranges there may be
+    ranges: range | None
+    #: whether a disk or a half-plane is allowed
+    region: bool
+    functions: tuple[str, ...]
+    choice: Choice
+    #: other choices for LIMIT above the given k
+    above: tuple[tuple[int, Choice], ...] = ()
+
+    def fits(self, question: Question) -> bool:
+        return (
+            self.kind == question.kind
+            and (self.ranges is None or question.dimensions in self.ranges)
+            and (self.region or question.region is None)
+            and (not self.functions or question.function in self.functions)
+        )
+
+
+ANY, ONE, UP_TO_ONE = None, range(1, 2), range(2)
+TREES_TILES = Choice("trees", TILES, "tiles")
+LONG = (1024, Choice("long-lists"))
+
+#: The first line that fits decides. Measured in `benchmarks`: docs/benchmarks.md has the figures.
+TABLE = (
+    # kind        ranges     region functions        index
+    Rule(TOPK,        ONE,       False, (),                      TREES_TILES, ((64, TREES_TILES), LONG)),
+    Rule(TOPK,        ANY,       True,  (),                      Choice("trees"), (LONG,)),
+    Rule(PREFERENCES, ANY,       True,  (),                      Choice("views"), (LONG,)),
+    Rule(AGGREGATES,  ONE,       False, ("min", "max"),          TREES_TILES),
+    Rule(AGGREGATES,  ANY,       True,  ("min", "max"),          Choice("trees")),
+    Rule(AGGREGATES,  UP_TO_ONE, False, ("count", "sum", "avg"), Choice("range-totals")),
+    Rule(AGGREGATES,  ANY,       True,  ("count", "sum", "avg"), Choice("box-totals")),
+    Rule(DISTINCT,    ANY,       True,  (),                      Choice("trees")),
+    Rule(JOINS,       ANY,       True,  (),                      Choice("trees")),
+    Rule(ROWS,        ANY,       True,  (),                      Choice("tiles")),
+    Rule(THRESHOLDS,  ANY,       True,  (),                      Choice("scan", DEFERRED, "deferred")),
+    Rule(MATCHING,    ANY,       True,  (),                      Choice("scan", ACCESS, "access-predicates")),
+)  # fmt: skip
+
+
+def make_index(question: Question, name: str | None = None) -> Index:
+    """An empty index for a question: the one named, or the choice of the table.
+
+    Raises IndexRefused if the index of this name cannot hold the plan.
+    """
+    if name is not None:
+        return index_maker(question, name)()
+    rule = next(rule for rule in TABLE if rule.fits(question))
+    first = _chosen(question, rule.choice)
+    if not rule.above:
+        return first
+    classes = [
+        LimitClass(k, cast(Callable[[], RowIndex], _maker(question, choice))) for k, choice in rule.above
+    ]
+    return ByLimit(cast(RankedIndex, first), classes)
+
+
+def _maker(question: Question, choice: Choice) -> Maker:
+    return lambda: _chosen(question, choice)
+
+
+def _chosen(question: Question, choice: Choice) -> Index:
+    small = index_maker(question, choice.name)
+    if choice.switch is None:
+        return small()
+    return adaptive(
+        question.kind, small, index_maker(question, choice.large), choice.switch, name=choice.large
+    )
+
+
+def adaptive(kind: str, small: Maker, large: Maker, switch: SwitchPoint, *, name: str) -> Index:
+    """An index for few subscriptions that switches to one for many, for questions of a kind."""
+    if kind == THRESHOLDS:
+        made = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
+        return AdaptiveThresholds(*made, switch, name=name, count=count_slots("is_there"))
+    if kind == MATCHING:
+        matchers = cast(Callable[[], MatchIndex], small), cast(Callable[[], MatchIndex], large)
+        return AdaptiveMatching(*matchers, switch, name=name, count=count_slots("slots_count"))
+    ranked = cast(Callable[[], RankedRangeIndex], small), cast(Callable[[], RankedRangeIndex], large)
+    return AdaptiveRanked(*ranked, switch, name=name, count=count_ranges)

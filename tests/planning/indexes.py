@@ -1,0 +1,85 @@
+"""Indexes as planning puts them together, with switches that tests choose."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tocsin.indexes.contract import RowIndex
+from tocsin.indexes.matching import AccessIndex, Matching, MatchScan
+from tocsin.indexes.ranges import BoxTotals, MinMaxBoxTree, MinMaxTiles, RangeTotals, TopKBoxTree, TopKTiles
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
+from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds, SwitchPoint
+from tocsin.planning.questions import AGGREGATES, MATCHING, THRESHOLDS, TOPK
+from tocsin.planning.table import ACCESS, DEFERRED, TILES, adaptive
+
+
+def topk_of_range(
+    *, descending: bool, capacity: int = 16, min_subscriptions: int = TILES.min_subscriptions
+) -> AdaptiveRanked:
+    """Trees that become tiles."""
+    made = adaptive(
+        TOPK,
+        lambda: TopKBoxTree(1, descending=descending, capacity=capacity),
+        lambda: TopKTiles(descending=descending, capacity=capacity),
+        SwitchPoint(min_subscriptions, is_reversible=True),
+        name="tiles",
+    )
+    return cast(AdaptiveRanked, made)
+
+
+def minmax_of_range(
+    *, descending: bool, capacity: int = 16, min_subscriptions: int = TILES.min_subscriptions
+) -> AdaptiveRanked:
+    """Trees that become tiles."""
+    made = adaptive(
+        AGGREGATES,
+        lambda: MinMaxBoxTree(1, descending=descending, capacity=capacity),
+        lambda: MinMaxTiles(descending=descending, capacity=capacity),
+        SwitchPoint(min_subscriptions, is_reversible=True),
+        name="tiles",
+    )
+    return cast(AdaptiveRanked, made)
+
+
+def aggregate_index(
+    dimensions: int,
+    *,
+    function: str,
+    region: str | None = None,
+    capacity: int = 16,
+    trees: TreeSettings = TREE_SETTINGS,
+) -> RowIndex:
+    """The index of an aggregate, but of MIN and MAX always the trees."""
+    if function in ("min", "max"):
+        is_max = function == "max"
+        return MinMaxBoxTree(dimensions, region=region, descending=is_max, capacity=capacity, trees=trees)
+    if dimensions <= 1 and region is None:
+        return RangeTotals(dimensions, function=function, capacity=capacity, trees=trees)
+    return BoxTotals(dimensions, function=function, region=region, capacity=capacity, trees=trees)
+
+
+def thresholds(
+    dimensions: int, scale: int, capacity: int = 16, switch: SwitchPoint = DEFERRED
+) -> AdaptiveThresholds:
+    """A scan that becomes deferred counting."""
+    made = adaptive(
+        THRESHOLDS,
+        lambda: ThresholdScan(dimensions, scale, capacity),
+        lambda: DeferredThresholds(dimensions, scale, capacity),
+        switch,
+        name="deferred counting",
+    )
+    return cast(AdaptiveThresholds, made)
+
+
+def matching(capacity: int = 16, switch: SwitchPoint = ACCESS, tail: int = 2, score: str = "sum") -> Matching:
+    """A scan that becomes access predicates."""
+    made = adaptive(
+        MATCHING,
+        lambda: MatchScan(capacity, score),
+        lambda: AccessIndex(capacity, tail, score),
+        switch,
+        name="access predicates",
+    )
+    return Matching(cast(AdaptiveMatching, made), score)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow, sizes_of
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.structures import blocked_rows_layout as columns
@@ -70,32 +70,14 @@ class BlockedRows:
     def reserve(self, slots: int) -> None:
         """Ensure capacity for slots below `slots`, and rebuild a sparse list. Cost: amortised constant."""
         if slots > len(self.columns.slot_place):
-            self.columns = self.columns._replace(
-                slot_place=ensure_capacity(self.columns.slot_place, slots, -1)
-            )
+            self.columns = grow(self.columns, slots=slots)
         if self.columns.heads[N_BLOCKS] * SPARSE > len(self) + BLOCK:
             self._lay_out(*self.rows())
 
     def grow(self) -> None:
         """Double the capacity for blocks and groups. For when `has_capacity` is false."""
-        old = self.columns
-        n_blocks, n_groups = 2 * len(old.block_count), 2 * len(old.group_count)
-        by_place = {
-            name: ensure_capacity(getattr(old, name), n_blocks * BLOCK) for name in ("x", "y", "born", "slot")
-        }
-        by_block = {
-            name: ensure_capacity(getattr(old, name), n_blocks)
-            for name in ("block_count", "block_group", "block_rank")
-        }
-        by_node = {
-            name: ensure_capacity(getattr(old, name), n_groups * GROUP)
-            for name in ("node_block", "node_least", "node_place")
-        }
-        by_group = {
-            name: ensure_capacity(getattr(old, name), n_groups)
-            for name in ("group_count", "group_rank", "top_group", "top_least", "top_place")
-        }
-        self.columns = old._replace(**by_place, **by_block, **by_node, **by_group)
+        sizes = sizes_of(self.columns)
+        self.columns = grow(self.columns, blocks=2 * sizes["blocks"], groups=2 * sizes["groups"])
 
     def rows(self) -> tuple[Ints, Floats, Floats, Longs]:
         """Slots, x, y and born of all rows, ascending in x. Cost: linear."""
@@ -118,6 +100,7 @@ class BlockedRows:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         blocked, heads = self.columns, self.columns.heads
+        check_layout(blocked)
         blocks = self._blocks()
         groups = blocked.top_group[: heads[N_GROUPS]].tolist()
         assert heads[N_BLOCKS] == len(blocks) == len(set(blocks))
@@ -217,25 +200,6 @@ class BlockedRows:
 
 
 def _empty_columns(n_slots: int, n_blocks: int, n_groups: int) -> BlockedColumns:
-    rows, nodes = n_blocks * BLOCK, n_groups * GROUP
-    heads = np.zeros(columns.N_HEADS, np.int64)
-    heads[[columns.FREE_BLOCK, columns.FREE_GROUP]] = -1
-    return BlockedColumns(
-        x=np.zeros(rows),
-        y=np.zeros(rows),
-        born=np.zeros(rows, np.int64),
-        slot=np.zeros(rows, np.int32),
-        slot_place=np.full(n_slots, -1, np.int32),
-        block_count=np.zeros(n_blocks, np.int32),
-        block_group=np.zeros(n_blocks, np.int32),
-        block_rank=np.zeros(n_blocks, np.int32),
-        node_block=np.zeros(nodes, np.int32),
-        node_least=np.zeros(nodes),
-        node_place=np.zeros(nodes, np.int32),
-        group_count=np.zeros(n_groups, np.int32),
-        group_rank=np.zeros(n_groups, np.int32),
-        top_group=np.zeros(n_groups, np.int32),
-        top_least=np.zeros(n_groups),
-        top_place=np.zeros(n_groups, np.int32),
-        heads=heads,
-    )
+    made = empty(BlockedColumns, slots=n_slots, blocks=n_blocks, groups=n_groups)
+    made.heads[[columns.FREE_BLOCK, columns.FREE_GROUP]] = -1
+    return made

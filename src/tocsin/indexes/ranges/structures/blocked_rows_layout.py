@@ -6,8 +6,9 @@ one list. A row's *place* is `block * BLOCK + offset`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 
 #: Rows per block, and half of them, which a split leaves.
@@ -35,37 +36,35 @@ N_HEADS = 7
 class BlockedColumns(NamedTuple):
     """Rows by place, and the place of each slot's row. No x or y is NaN."""
 
-    #: float64 (blocks * BLOCK,): ascending over the places in use
-    x: Floats
-    #: float64 (blocks * BLOCK,)
-    y: Floats
-    #: int64 (blocks * BLOCK,): insertion number, unique
-    born: Longs
-    #: int32 (blocks * BLOCK,)
-    slot: Ints
-    #: int32 (slots,): place of the slot's row, -1 if absent
-    slot_place: Ints
-    #: int32 (blocks,): rows in use, the first ones
-    block_count: Ints
-    #: int32 (blocks,): its group; of a free block, the next free one
-    block_group: Ints
-    #: int32 (blocks,): position in its group
-    block_rank: Ints
-    #: int32 (groups * GROUP,): block at `group * GROUP + rank`
-    node_block: Ints
-    #: float64 (groups * GROUP,): y of the block's least row
-    node_least: Floats
-    #: int32 (groups * GROUP,): place of the block's least row
-    node_place: Ints
-    #: int32 (groups,): blocks in use, the first ones
-    group_count: Ints
-    #: int32 (groups,): position in the list; of a free group, the next free one
-    group_rank: Ints
-    #: int32 (groups,): the list of groups, in order of x
-    top_group: Ints
-    #: float64 (groups,): y of the group's least row
-    top_least: Floats
-    #: int32 (groups,): place of the group's least row
-    top_place: Ints
-    #: int64 (N_HEADS,): counters and free lists
-    heads: Longs
+    #: ascending over the places in use
+    x: Annotated[Floats, Column(Size("blocks", times=BLOCK))]
+    y: Annotated[Floats, Column(Size("blocks", times=BLOCK))]
+    #: insertion number, unique
+    born: Annotated[Longs, Column(Size("blocks", times=BLOCK))]
+    slot: Annotated[Ints, Column(Size("blocks", times=BLOCK))]
+    #: place of the slot's row, -1 if absent
+    slot_place: Annotated[Ints, Column("slots", fill=-1)]
+    #: rows in use, the first ones
+    block_count: Annotated[Ints, Column("blocks")]
+    #: its group; of a free block, the next free one
+    block_group: Annotated[Ints, Column("blocks")]
+    #: position in its group
+    block_rank: Annotated[Ints, Column("blocks")]
+    #: block at `group * GROUP + rank`
+    node_block: Annotated[Ints, Column(Size("groups", times=GROUP))]
+    #: y of the block's least row
+    node_least: Annotated[Floats, Column(Size("groups", times=GROUP))]
+    #: place of the block's least row
+    node_place: Annotated[Ints, Column(Size("groups", times=GROUP))]
+    #: blocks in use, the first ones
+    group_count: Annotated[Ints, Column("groups")]
+    #: position in the list; of a free group, the next free one
+    group_rank: Annotated[Ints, Column("groups")]
+    #: the list of groups, in order of x
+    top_group: Annotated[Ints, Column("groups")]
+    #: y of the group's least row
+    top_least: Annotated[Floats, Column("groups")]
+    #: place of the group's least row
+    top_place: Annotated[Ints, Column("groups")]
+    #: counters and free lists
+    heads: Annotated[Longs, Column(N_HEADS)]

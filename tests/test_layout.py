@@ -20,6 +20,10 @@ LAYERS = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init
 MOST_FILES = 20
 #: Lines after which a module wants splitting.
 MOST_LINES = 600
+#: Parameters of a function that is no kernel.
+MOST_PARAMETERS = 8
+#: Public, with an option a keyword.
+LONG_SIGNATURES = {"pipeline/job/running.py: start"}
 
 COMPILED = """
 import sys
@@ -52,6 +56,20 @@ def test_folders_can_be_looked_over() -> None:
 def test_modules_are_not_too_long() -> None:
     lengths = {file: len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")}
     assert {str(f.relative_to(PACKAGE)): n for f, n in lengths.items() if n > MOST_LINES} == {}
+
+
+def test_functions_take_few_parameters() -> None:
+    long = set()
+    for file in PACKAGE.rglob("*.py"):
+        place = file.relative_to(PACKAGE)
+        if file.name.endswith("_kernels.py") or place.parts[0] in ("kernels", "papers"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                if len([name for name in names if name.arg not in ("self", "cls")]) > MOST_PARAMETERS:
+                    long.add(f"{place}: {node.name}")
+    assert long == LONG_SIGNATURES
 
 
 def test_every_status_has_a_value_of_its_own() -> None:

@@ -47,7 +47,7 @@ __all__ = [
     "WeightOverflow",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Names that load on first use, and the module that holds each.
 _LAZY = {

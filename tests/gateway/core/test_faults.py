@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.faults import Faults
+from tests.gateway.core.faults import Faults
 from tocsin.client import Answer
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error

@@ -290,7 +290,7 @@ def aside(work: Coroutine[Any, Any, None]) -> None:
 
 @pytest.mark.slow
 def test_a_page_that_a_job_feeds(browser: Any, tmp_path: Path) -> None:
-    nats = pytest.importorskip("tests.gateway.test_nats")
+    nats = pytest.importorskip("tests.gateway.edge.test_nats")
     server = NatsServer(tmp_path)
     server.start()
     try:

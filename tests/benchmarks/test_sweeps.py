@@ -55,7 +55,7 @@ def test_the_engine_takes_the_index_from_there_on() -> None:
         for count in (switch.many - 1, switch.many):
             settings = replace(family.middle, subscriptions=count, rows=300, k=3, batch=20)
             told.append(switch.engine(settings).index.explain())
-        assert told[0].split(",")[0] != told[1].split(",")[0], told
+        assert told[0].split(":")[0] != told[1].split(":")[0], told
 
 
 @pytest.mark.parametrize("quick", [False, True])

@@ -211,9 +211,9 @@ def test_a_growing_stream_changes_its_index(tmp_path: Path) -> None:
         {"id": [f"q{each}" for each in number], "lo": low, "hi": low + 10, "city": city, "w": weight}
     )
     engine.subscribe_many(sql, params.slice(0, 100))
-    assert "matching: scan" in engine.explain("q0")
+    assert "index: scan:" in engine.explain("q0")
     engine.subscribe_many(sql, params.slice(100))
-    assert ("access predicates of" in engine.explain("q0")) == (count >= MANY)
+    assert ("index: access-predicates:" in engine.explain("q0")) == (count >= MANY)
     assert f"{MANY:,}" in engine.explain("q0")
     visitors = [{"age": 20 * each, "city": f"city number {each % 7}"} for each in range(6)]
     for _ in range(2):

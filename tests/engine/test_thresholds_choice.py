@@ -1,4 +1,4 @@
-"""A template of thresholds moves from the scan to the lazy index when it has grown, and nobody notices."""
+"""A template of thresholds switches from the scan to the deferred index when it has grown, unnoticed."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_growing_template_changes_its_index(tmp_path: Path) -> None:
     engine = tocsin.Engine()
     engine.create_stream("trades", columns={"price": "double", "shares": "bigint"})
     engine.subscribe_many(SQL, params(0, 100))
-    assert "thresholds: scan" in engine.explain("q0")
+    assert "index: scan:" in engine.explain("q0")
     engine.subscribe_many(SQL, params(100, COUNT))
-    assert ("thresholds: lazy" in engine.explain(f"q{COUNT - 1}")) == (COUNT >= MANY)
+    assert ("index: deferred:" in engine.explain(f"q{COUNT - 1}")) == (COUNT >= MANY)
     assert f"{MANY:,}" in engine.explain("q0")
     assert "30" in engine.explain("q0")
     told = []

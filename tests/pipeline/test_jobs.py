@@ -84,7 +84,7 @@ def test_a_job_names_indexes() -> None:
     shard = Shard(job.shard_job(), 0)
     assert shard.engine.indexes == {"thresholds": "distributed-tracking"}
     shard.engine.subscribe(job.subscriptions[1].sql, id="x")
-    assert "endpoint trees" in shard.engine.explain("x")
+    assert "index: distributed-tracking:" in shard.engine.explain("x")
     restored = Shard.load(job.shard_job(), 0, shard.save())
     assert restored.engine.explain("x") == shard.engine.explain("x")
 

@@ -68,7 +68,7 @@ def thresholds(
         lambda: ThresholdScan(dimensions, scale, capacity),
         lambda: DeferredThresholds(dimensions, scale, capacity),
         switch,
-        name="deferred counting",
+        name="deferred",
     )
     return cast(AdaptiveThresholds, made)
 
@@ -80,6 +80,6 @@ def matching(capacity: int = 16, switch: SwitchPoint = ACCESS, tail: int = 2, sc
         lambda: MatchScan(capacity, score),
         lambda: AccessIndex(capacity, tail, score),
         switch,
-        name="access predicates",
+        name="access-predicates",
     )
     return Matching(cast(AdaptiveMatching, made), score)

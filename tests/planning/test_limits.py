@@ -97,7 +97,7 @@ def test_a_class_that_nobody_is_in_has_no_index() -> None:
     index = classes()
     index.apply(rows_of(100))
     index.register(np.array([0, 1], np.int32), ranges(5, 1000))
-    assert "long top-k lists: 1" in index.explain()
+    assert "long-lists: 1 top-k lists" in index.explain()
     index.terminate(np.array([1], np.int32))
     assert "long" not in index.explain()
     index.register(np.array([1], np.int32), ranges(1000))

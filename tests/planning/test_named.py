@@ -73,7 +73,7 @@ def play(engine: tocsin.Engine, statements: list[str], random: Random) -> list[A
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind in KINDS for name in INDEXES[kind]], ids="-".join
 )
-def test_a_named_index_tells_the_same(kind: str, name: str, tmp_path: Path) -> None:
+def test_a_named_index_reports_the_same(kind: str, name: str, tmp_path: Path) -> None:
     statements = OTHERS.get((kind, name), STATEMENTS[kind])
     for seed in range(examples(3)):
         expected = play(new_engine(), statements, Random(seed))
@@ -85,6 +85,17 @@ def test_a_named_index_tells_the_same(kind: str, name: str, tmp_path: Path) -> N
         for source in ("t", "u", "w", "s"):
             rows = again if source in "tu" else [{"x": 1.0, "y": 1.0}]
             assert restored.publish(source, rows).equals(chosen.publish(source, rows))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in INDEXES[kind]], ids="-".join
+)
+def test_explain_says_the_name_of_the_index(kind: str, name: str) -> None:
+    engine = new_engine(**{kind: name})
+    sql = OTHERS.get((kind, name), STATEMENTS[kind])[0]
+    given: dict[str, Any] = {name: 1 for name in ("lo", "hi", "k") if f":{name}" in sql}
+    sid = engine.subscribe(sql, **given)
+    assert f"\nindex: {name}: " in engine.explain(sid)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +135,8 @@ def test_a_hint_names_the_index_of_one_statement(tmp_path: Path) -> None:
     hinted = engine.subscribe("SELECT /*+ INDEX(sma) */ y FROM w ORDER BY x + y LIMIT 2")
     engine.publish("w", [{"x": 1.0, "y": 2.0}, {"x": 0.0, "y": 1.0}, {"x": 3.0, "y": 1.0}])
     assert engine.result(plain).equals(engine.result(hinted))
-    assert "SMA" not in engine.explain(plain)
-    assert "SMA" in engine.explain(hinted)
+    assert "index: sma:" not in engine.explain(plain)
+    assert "index: sma:" in engine.explain(hinted)
     engine.save(tmp_path / "engine")
     restored = tocsin.Engine.load(tmp_path / "engine")
     assert restored.explain(hinted) == engine.explain(hinted)

@@ -293,7 +293,7 @@ def test_only_the_operator_names_an_index(gateway: Gateway, keys: tuple[str, str
     answer = gateway.call("POST", "/v1/subscriptions", {"sql": hinted}, key=acme)
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
     sid = gateway.ok("POST", "/v1/subscriptions", {"sql": hinted})["id"]
-    assert "long top-k lists" in gateway.ok("GET", f"/v1/subscriptions/{sid}/explain")["text"]
+    assert "index: long-lists:" in gateway.ok("GET", f"/v1/subscriptions/{sid}/explain")["text"]
     gateway.ok("DELETE", f"/v1/subscriptions/{sid}")
     refused = "SELECT /*+ INDEX('tiles') */ per FROM stocks WHERE per > 1 AND risk > 1 ORDER BY per LIMIT 3"
     answer = gateway.call("POST", "/v1/subscriptions", {"sql": refused})

@@ -159,7 +159,7 @@ class FilterIndex:
         inside = f"{self._dimensions}-dimensional box" if self._dimensions else "no box"
         score = " and a score interval" if self._is_scored else ""
         return (
-            f"live rows by tiles: {inside}{score}; a changed row is tested against tiles of "
+            f"tiles: live rows, {inside}{score}; a changed row is tested against tiles of "
             f"{self._tiles.nodes.width} neighbouring subscriptions whose bounds hold it; "
             "chosen because it is a scan while subscriptions are few, and tests only some when they are many"
         )

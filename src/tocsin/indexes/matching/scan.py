@@ -109,7 +109,7 @@ class MatchScan:
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return (
-            f"matching: scan of {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
+            f"scan: {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
             f"{len(self._store.attributes)} attributes; each event is compared with each"
         )
 

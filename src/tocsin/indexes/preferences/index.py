@@ -216,7 +216,7 @@ class CandidateLists:
         first = "largest" if ranking.key_sign > 0 else "smallest"
         tie = "newer" if ranking.tie_sign > 0 else "older"
         return (
-            f"preference top-k by views: {first} score first, ties to the {tie} row; rows are compared with "
+            f"views: preference top-k, {first} score first, ties to the {tie} row; rows are compared with "
             f"tiles of {layout.TILE} subscriptions recorded in their cell, one of {self._state.n_cells:,}; "
             "chosen because it is faster than a scan from the first subscription on"
         )

@@ -208,7 +208,7 @@ class LongLists:
 
     def explain(self) -> str:
         """One line: which index this is, how it works, and why it is the one."""
-        return f"long top-k lists: {self._n_lists} of them, each a tree in order, because their k are large"
+        return f"long-lists: {self._n_lists} top-k lists, each a tree in order, because their k are large"
 
     def _apply_step(self, delta: RowDelta, cut: slice, cursor: Longs) -> None:
         """Apply one step to all lists, and to the rows."""

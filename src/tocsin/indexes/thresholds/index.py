@@ -238,7 +238,7 @@ class DeferredThresholds:
         self._drop_terminated()
         in_cells = 0 if self._cells is None else self._cells.n_members
         return (
-            f"thresholds: lazy, {in_cells} ranges over counters, {self._boxes.n_members} boxes over a log, "
+            f"deferred: {in_cells} ranges over counters, {self._boxes.n_members} boxes over a log, "
             f"of {self._dimensions} dimensions; a group is evaluated once enough weight fell near it, "
             f"weights in multiples of 1/{self._scale}"
         )

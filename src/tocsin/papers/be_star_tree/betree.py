@@ -107,7 +107,8 @@ class BEStarTree:
     """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
     is_rigid = False
-    name = "BE*-Tree"
+    #: in `planning.INDEXES`
+    name = "be-star-tree"
 
     def __init__(
         self,
@@ -246,7 +247,7 @@ class BEStarTree:
         tree = self._tree
         n_buckets = int(np.count_nonzero(tree.nodes["level"][: tree.state[N_NODES]] >= 0))
         return (
-            f"matching: {self.name} of {len(self)} conjunctions in {n_buckets:,} buckets; "
+            f"{self.name}: {len(self)} conjunctions in {n_buckets:,} buckets; "
             "an event visits those that it meets"
         )
 
@@ -416,4 +417,4 @@ class BETree(BEStarTree):
     """The predecessor: space is halved regardless of the items, and buckets have no bounds."""
 
     is_rigid = True
-    name = "BE-Tree"
+    name = "be-tree"

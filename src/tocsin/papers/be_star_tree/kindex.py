@@ -49,7 +49,8 @@ class CountingIndex:
     """Counts, for each event, how many keys of each expression hold."""
 
     is_joining = False
-    name = "counting index"
+    #: in `planning.INDEXES`
+    name = "counting"
 
     def __init__(self, capacity: int = 16, *, score: str = "sum") -> None:
         self._store = PredicateStore(capacity)
@@ -131,7 +132,7 @@ class CountingIndex:
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
-        return f"matching: {self.name} of {len(self)} conjunctions; an event reads its values' posting lists"
+        return f"{self.name}: {len(self)} conjunctions; an event reads its values' posting lists"
 
     def _built(self) -> Postings:
         """The current posting lists, rebuilt if stale."""

@@ -36,6 +36,9 @@ TOGETHER = 256
 class WeightedSums(ABC):
     """Rows, queries and lists of rows, best first. A subclass maintains the lists."""
 
+    #: what `explain` says
+    _explanation: str
+
     def __init__(
         self,
         dimensions: int,
@@ -191,7 +194,7 @@ class WeightedSums(ABC):
 
     def explain(self) -> str:
         """One line: which algorithm this is."""
-        return str(type(self).__doc__).splitlines()[0]
+        return self._explanation
 
     def _live(self) -> Ints:
         return np.flatnonzero(self._k > 0).astype(np.int32)
@@ -214,6 +217,8 @@ class ThresholdSortedLists(WeightedSums):
     view that falls below k is refilled by the threshold algorithm, which descends all lists in turn until no
     row further down can matter.
     """
+
+    _explanation = "tsl: a sorted list for each column, and for each query a view of k to k_max rows"
 
     def __init__(
         self,
@@ -311,6 +316,8 @@ class MatrixRecompute(WeightedSums):
 
     The order of the product's additions is unspecified, so that it only selects candidates to score exactly.
     """
+
+    _explanation = "recompute: all rows times all queries, by a matrix product, and the best of each"
 
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
         """Cost: all rows times all queries."""

@@ -214,7 +214,7 @@ class PreferenceScan:
         first = "largest" if self._ranking.key_sign > 0 else "smallest"
         tie = "newer" if self._ranking.tie_sign > 0 else "older"
         return (
-            f"preference top-k by scan: {first} score first, ties to the {tie} row; "
+            f"scan: preference top-k, {first} score first, ties to the {tie} row; "
             "every changed row is scored for every subscription, and a list that runs short ranks all rows"
         )
 

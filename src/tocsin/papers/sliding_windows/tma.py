@@ -46,7 +46,8 @@ class TopKMonitoring:
     often a query was computed from scratch.
     """
 
-    name = "TMA"
+    #: in `planning.INDEXES`
+    name = "tma"
     is_skyband = False
 
     def __init__(
@@ -423,7 +424,7 @@ class TopKMonitoring:
 class SkybandMonitoring(TopKMonitoring):
     """SMA: for windows, which rows leave in arrival order, and where the newer row wins a tie."""
 
-    name = "SMA"
+    name = "sma"
     is_skyband = True
 
 

@@ -128,7 +128,7 @@ class IntervalTree(LogarithmicMethod):
 
     def explain(self) -> str:
         """One line: which index this is and how it works."""
-        return f"thresholds: interval tree over {sum(self._n_living)} ranges; each row counts in all it stabs"
+        return f"interval-tree: {sum(self._n_living)} ranges; each row counts in all it stabs"
 
 
 class SegmentIntervalTree(LogarithmicMethod):
@@ -140,7 +140,7 @@ class SegmentIntervalTree(LogarithmicMethod):
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return (
-            f"thresholds: segment-interval tree over {sum(self._n_living)} boxes of {self._dimensions} "
+            f"segment-interval-tree: {sum(self._n_living)} boxes of {self._dimensions} "
             "ranges; each row counts in all it stabs"
         )
 
@@ -154,7 +154,7 @@ class RTree(LogarithmicMethod):
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return (
-            f"thresholds: packed R-tree over {sum(self._n_living)} boxes of {self._dimensions} ranges; "
+            f"r-tree: packed, {sum(self._n_living)} boxes of {self._dimensions} ranges; "
             "each row counts in all it stabs"
         )
 

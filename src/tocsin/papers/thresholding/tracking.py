@@ -121,8 +121,9 @@ class EndpointTrees(LogarithmicMethod):
     def explain(self) -> str:
         """One line: which index this is and how it works."""
         return (
-            f"thresholds: {sum(map(bool, self._n_living))} endpoint trees over {sum(self._n_living)} boxes "
-            f"of {self._dimensions} ranges; nodes signal when a share of a box's missing weight has come"
+            f"distributed-tracking: {sum(map(bool, self._n_living))} endpoint trees over "
+            f"{sum(self._n_living)} boxes of {self._dimensions} ranges; nodes signal when a share of a box's "
+            "missing weight has come"
         )
 
 

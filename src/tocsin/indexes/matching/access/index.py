@@ -183,7 +183,7 @@ class AccessIndex:
         """One line: which index this is and how it works."""
         segments = ", ".join(f"{segment.n_alive:,}" for segment in self._segments) or "none"
         return (
-            f"matching: access predicates of {len(self):,} conjunctions, in segments of {segments}, and "
+            f"access-predicates: {len(self):,} conjunctions, in segments of {segments}, and "
             f"{len(self._tail_slots):,} scanned; each is found by its rarest predicate, then filtered by bits"
         )
 

@@ -135,7 +135,7 @@ class RangeTotals:
         self._tally.check_invariants(value[:, 0], value[:, 1])
 
     def explain(self) -> str:
-        return f"range {self._name}: {self._bounds.explain()}, takes the difference of two sums"
+        return f"range-totals: range {self._name}; {self._bounds.explain()}, takes the difference of two sums"
 
 
 def _sums_for(sums: Sums, images: int, columns: int) -> Sums:

@@ -265,7 +265,7 @@ class TopKBoxTree(RankedBoxTree):
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
         return (
-            f"range top-k scan, {self._layout}, {direction}: "
+            f"trees: range top-k, {self._layout}, {direction}; "
             f"{self._bounds.explain()}, finds their first rows in a tree"
         )
 
@@ -278,5 +278,5 @@ class MinMaxBoxTree(RankedBoxTree):
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"
         return (
-            f"range {name} scan, {self._layout}: {self._bounds.explain()}, finds their first rows in a tree"
+            f"trees: range {name}, {self._layout}; {self._bounds.explain()}, finds their first rows in a tree"
         )

@@ -32,7 +32,7 @@ from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
 from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.kernels.programs import program
 from tocsin.papers.sliding_windows import PreferenceScan
-from tocsin.planning import STREAM, make_index, table
+from tocsin.planning import STREAM, make_index, rules
 from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds
 from tocsin.planning.questions import MATCHING, THRESHOLDS, TOPK, Question
 
@@ -273,7 +273,7 @@ class Switch(NamedTuple):
 
 def _adaptive_topk(settings: Settings) -> AdaptiveRanked:
     few, many = partial(TopKBoxTree, 1, descending=False), partial(TopKTiles, descending=False)
-    return cast(AdaptiveRanked, table.adaptive(TOPK, few, many, table.TILES, name="tiles"))
+    return cast(AdaptiveRanked, rules.adaptive(TOPK, few, many, rules.TILES, name="tiles"))
 
 
 def _adaptive_thresholds(dimensions: int, scale: int) -> AdaptiveThresholds:
@@ -288,19 +288,19 @@ def _adaptive_matching() -> AdaptiveMatching:
 SWITCHES = {
     "thresholds": Switch(
         partial(ThresholdWorld, _adaptive_thresholds),
-        table.DEFERRED.min_subscriptions,
+        rules.DEFERRED.min_subscriptions,
         (1, 100, 10_000),
-        table.DEFERRED.min_pairs,
-        table.DEFERRED.pairs_from,
+        rules.DEFERRED.min_pairs,
+        rules.DEFERRED.pairs_from,
     ),
-    "range top-k": Switch(partial(TableWorld, _adaptive_topk), table.TILES.min_subscriptions, (1, 100, 1000)),
+    "range top-k": Switch(partial(TableWorld, _adaptive_topk), rules.TILES.min_subscriptions, (1, 100, 1000)),
     "windows, top-k": Switch(partial(WindowWorld, CandidateLists), 1, (10, 100, 1000)),
     "matching, 8 of 400": Switch(
         partial(MatchingWorld, _adaptive_matching, is_planted=True),
-        table.ACCESS.min_subscriptions,
+        rules.ACCESS.min_subscriptions,
         (1, 100, 1000),
-        table.ACCESS.min_pairs,
-        table.ACCESS.pairs_from,
+        rules.ACCESS.min_pairs,
+        rules.ACCESS.pairs_from,
     ),
 }
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tocsin
 from tests.conftest import INTERPRETED
-from tocsin.planning.table import ACCESS
+from tocsin.planning.rules import ACCESS
 
 MANY = ACCESS.min_subscriptions
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import tocsin
 from tests.conftest import INTERPRETED
-from tocsin.planning.table import DEFERRED
+from tocsin.planning.rules import DEFERRED
 
 MANY = DEFERRED.min_subscriptions
 

@@ -51,8 +51,8 @@ from tocsin.papers.sliding_windows import (
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
 from tocsin.planning.adaptive import SwitchPoint
-from tocsin.planning.limits import ByLimit, LimitClass
-from tocsin.planning.table import ACCESS, DEFERRED
+from tocsin.planning.limit_classes import ByLimit, LimitClass
+from tocsin.planning.rules import ACCESS, DEFERRED
 
 #: A capacity to an empty index. Rooms differ in what `register` and `apply` take.
 Make: TypeAlias = Callable[[int], Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 from tocsin.indexes.contract import RowIndex
-from tocsin.indexes.matching import AccessIndex, Matching, MatchScan
+from tocsin.indexes.matching import AccessIndex, EventMatcher, MatchScan
 from tocsin.indexes.ranges import BoxTotals, MinMaxBoxTree, MinMaxTiles, RangeTotals, TopKBoxTree, TopKTiles
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
 from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds, SwitchPoint
 from tocsin.planning.questions import AGGREGATES, MATCHING, THRESHOLDS, TOPK
-from tocsin.planning.table import ACCESS, DEFERRED, TILES, adaptive
+from tocsin.planning.rules import ACCESS, DEFERRED, TILES, adaptive
 
 
 def topk_of_range(
@@ -73,13 +73,15 @@ def thresholds(
     return cast(AdaptiveThresholds, made)
 
 
-def matching(capacity: int = 16, switch: SwitchPoint = ACCESS, tail: int = 2, score: str = "sum") -> Matching:
+def matching(
+    capacity: int = 16, switch: SwitchPoint = ACCESS, tail: int = 2, score_rule: str = "sum"
+) -> EventMatcher:
     """A scan that becomes access predicates."""
     made = adaptive(
         MATCHING,
-        lambda: MatchScan(capacity, score),
-        lambda: AccessIndex(capacity, tail, score),
+        lambda: MatchScan(capacity, score_rule),
+        lambda: AccessIndex(capacity, tail, score_rule),
         switch,
         name="access-predicates",
     )
-    return Matching(cast(AdaptiveMatching, made), score)
+    return EventMatcher(cast(AdaptiveMatching, made), score_rule)

@@ -8,7 +8,7 @@ from tests.planning.indexes import thresholds
 from tocsin.arrays.changes import ChangeSet
 from tocsin.indexes.thresholds import ThresholdScan
 from tocsin.planning.adaptive import SwitchPoint
-from tocsin.planning.table import DEFERRED
+from tocsin.planning.rules import DEFERRED
 
 COUNT = DEFERRED.pairs_from + 10
 SWITCH = SwitchPoint(10 * COUNT, min_pairs=10 * COUNT, pairs_from=DEFERRED.pairs_from)

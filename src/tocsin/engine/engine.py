@@ -16,8 +16,8 @@ import pyarrow as pa
 from tocsin.arrays.types import Arrays, Longs
 from tocsin.engine import saving
 from tocsin.engine.conversion.durations import microseconds
+from tocsin.engine.conversion.exactness import check_limits, least_limits, rows_beyond
 from tocsin.engine.conversion.intake import read_batch, refuse_nulls
-from tocsin.engine.conversion.limits import check_limits, least_limits, rows_beyond
 from tocsin.engine.conversion.text import is_text, text_of
 from tocsin.engine.groups import MatchGroup, Source
 from tocsin.engine.pair_bound import PairBound

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tocsin.arrays.types import Arrays, Ints
 from tocsin.engine import saving
 from tocsin.engine.changes import changes_table
-from tocsin.engine.conversion.limits import Limits, check_limits, least_limits
+from tocsin.engine.conversion.exactness import Limits, check_limits, least_limits
 from tocsin.engine.groups import EventGroup, Group, JoinGroup, RowGroup, Source, build_group
 from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.parameters import ParameterBatch

@@ -2,7 +2,7 @@
 
 from tocsin.planning.named import INDEXES, check_choice, check_indexes, choice_of
 from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, question_of
-from tocsin.planning.table import make_index
+from tocsin.planning.rules import make_index
 
 __all__ = [
     "INDEXES",

@@ -141,7 +141,7 @@ def _threshold(cls: str) -> Callable[[Question], Index]:
 
 
 def _match(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("be_star_tree", cls, lambda made, q: made(score=q.score))
+    return _of_paper("be_star_tree", cls, lambda made, q: made(score_rule=q.score_rule))
 
 
 def _is_one_range(question: Question) -> bool:
@@ -154,7 +154,7 @@ def _is_weighted_sum(question: Question) -> bool:
     return question.program is not None and len(linear_terms(question.program).column) > 0
 
 
-#: By kind of question and name. `planning.table` chooses among the engine's own unless one is named.
+#: By kind of question and name. `planning.rules` chooses among the engine's own unless one is named.
 INDEXES: dict[str, dict[str, NamedIndex]] = {
     TOPK: {
         "trees": NamedIndex(_ranked(TopKBoxTree)),
@@ -204,8 +204,8 @@ INDEXES: dict[str, dict[str, NamedIndex]] = {
         "r-tree": NamedIndex(_threshold("RTree")),
     },
     MATCHING: {
-        "scan": NamedIndex(lambda q: MatchScan(score=q.score)),
-        "access-predicates": NamedIndex(lambda q: AccessIndex(score=q.score)),
+        "scan": NamedIndex(lambda q: MatchScan(score_rule=q.score_rule)),
+        "access-predicates": NamedIndex(lambda q: AccessIndex(score_rule=q.score_rule)),
         "be-star-tree": NamedIndex(_match("BEStarTree")),
         "be-tree": NamedIndex(_match("BETree")),
         "k-index": NamedIndex(_match("KIndex")),

@@ -54,7 +54,7 @@ class Question:
     #: of a threshold: the factor of its scaled integers
     scale: int = 1
     #: of a match: how weights combine to a score
-    score: str = "sum"
+    score_rule: str = "sum"
 
 
 def source_kind(schema: SourceSchema) -> str:
@@ -62,8 +62,8 @@ def source_kind(schema: SourceSchema) -> str:
     return TABLE if schema.is_table else WINDOW if schema.windowed else STREAM
 
 
-def question_of(plan: Plan, source: str, *, score: str = "sum") -> Question:
-    """The plan's question over a source of this kind; `score` is the stream's, for a match."""
+def question_of(plan: Plan, source: str, *, score_rule: str = "sum") -> Question:
+    """The plan's question over a source of this kind; `score_rule` is the stream's, for a match."""
     region = None if (found := region_of(plan)) is None else found.kind
     match plan:
         case TopK():
@@ -95,4 +95,4 @@ def question_of(plan: Plan, source: str, *, score: str = "sum") -> Question:
         case Threshold():
             return Question(THRESHOLDS, source, len(plan.box), scale=scale(plan))
         case Match():
-            return Question(MATCHING, source, score=score)
+            return Question(MATCHING, source, score_rule=score_rule)

@@ -61,7 +61,7 @@ class AccessMachine(MatchMachine):
     """As the scan's, with a tail of two, so that nearly everything is in segments."""
 
     def make(self) -> AccessIndex:
-        return AccessIndex(capacity=2, tail=2, score=self.score)
+        return AccessIndex(capacity=2, tail=2, score_rule=self.score)
 
 
 AccessMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15)

@@ -89,7 +89,7 @@ class MatchMachine(RuleBasedStateMachine):
     score = "sum"
 
     def make(self) -> MatchScan | AccessIndex | BEStarTree | CountingIndex:
-        return MatchScan(capacity=2, score=self.score)
+        return MatchScan(capacity=2, score_rule=self.score)
 
     def __init__(self) -> None:
         super().__init__()

@@ -19,12 +19,12 @@ from tocsin.papers.be_star_tree import BEStarTree, CountingIndex, KIndex, TreeOp
 
 class TreeMachine(MatchMachine):
     def make(self) -> BEStarTree:
-        return BEStarTree(capacity=2, options=TreeOptions(leaf=1), score=self.score)
+        return BEStarTree(capacity=2, options=TreeOptions(leaf=1), score_rule=self.score)
 
 
 class ListMachine(MatchMachine):
     def make(self) -> CountingIndex:
-        return KIndex(capacity=2, score=self.score)
+        return KIndex(capacity=2, score_rule=self.score)
 
 
 @pytest.mark.parametrize("score", ["max", "min", "product"])

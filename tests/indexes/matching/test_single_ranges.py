@@ -38,7 +38,7 @@ class SingleRangeMachine(MatchMachine):
     """As the scan's, with a tail of two, and single ranges in segments of their own from the first on."""
 
     def make(self) -> AccessIndex:
-        return AccessIndex(capacity=2, tail=2, score=self.score, min_single=1)
+        return AccessIndex(capacity=2, tail=2, score_rule=self.score, min_single=1)
 
 
 SingleRangeMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15)

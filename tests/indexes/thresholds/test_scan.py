@@ -37,7 +37,7 @@ from tocsin.indexes.thresholds import (
 from tocsin.papers.thresholding import baselines_kernels, nested_trees_kernels, tracking_kernels
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees
-from tocsin.planning.table import DEFERRED
+from tocsin.planning.rules import DEFERRED
 
 INDEXES: dict[str, Make] = {
     "scan": ThresholdScan,

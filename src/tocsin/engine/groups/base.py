@@ -12,7 +12,7 @@ import pyarrow as pa
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import Slots, ensure_capacity
 from tocsin.arrays.types import Arrays, Floats, Ints
-from tocsin.engine.conversion.limits import Limits
+from tocsin.engine.conversion.exactness import Limits
 from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.grids import grid_of
 from tocsin.indexes.contract import Index

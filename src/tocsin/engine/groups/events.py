@@ -16,18 +16,18 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.strings import StringInterner
 from tocsin.arrays.types import Arrays, Ints
+from tocsin.engine.conversion.exactness import Limits, comparison_limits
 from tocsin.engine.conversion.floats import weights_of
 from tocsin.engine.conversion.intake import NAME
-from tocsin.engine.conversion.limits import Limits, comparison_limits
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
 from tocsin.engine.sources.streams import EventBatch, Stream
 from tocsin.indexes.contract import Index, ThresholdIndex
 from tocsin.indexes.matching import (
     Conjunctions,
+    EventMatcher,
     IdOrder,
     MatchIndex,
-    Matching,
     PredicateColumns,
     examine,
     verdict,
@@ -159,8 +159,8 @@ class MatchGroup(EventGroup):
     def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        found = make_index(question_of(plan, STREAM, score=source.score), index)
-        self._index = Matching(cast(MatchIndex, found), source.score)
+        found = make_index(question_of(plan, STREAM, score_rule=source.score_rule), index)
+        self._index = EventMatcher(cast(MatchIndex, found), source.score_rule)
         #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
@@ -198,7 +198,7 @@ class MatchGroup(EventGroup):
     def explain_event(self, slot: int, batch: EventBatch) -> str:
         """Why a subscription does or does not match the first event of a batch."""
         one = self._index.conjunctions(np.array([slot], np.int32))
-        return verdict(examine(one, batch.events(self._index.asks)), self._source.score)
+        return verdict(examine(one, batch.events(self._index.asks)), self._source.score_rule)
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         assert self._batch is not None

@@ -12,8 +12,8 @@ import pyarrow as pa
 from tocsin.arrays.changes import LEAVE, ChangeSet
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.engine.conversion.arrow import one_array, with_nulls
+from tocsin.engine.conversion.exactness import Limits, comparison_limits, double_limits, least_limits
 from tocsin.engine.conversion.intake import NAME
-from tocsin.engine.conversion.limits import Limits, comparison_limits, double_limits, least_limits
 from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
 from tocsin.engine.sources.deltas import SourceDelta

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from tocsin.arrays.changes import LEAVE, ChangeSet
 from tocsin.arrays.types import Arrays, Longs
 from tocsin.engine.conversion.arrow import one_array
-from tocsin.engine.conversion.limits import Limits, comparison_limits
+from tocsin.engine.conversion.exactness import Limits, comparison_limits
 from tocsin.engine.conversion.text import json_pairs, json_rows, number_keys, value_of
 from tocsin.engine.groups.interning import ValueInterner, Values
 from tocsin.engine.groups.rows import ColumnRead, RowGroup, columns_of, rows_at, selected, where_columns

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tocsin.arrays.types import Arrays, Floats, Longs
 from tocsin.engine.conversion.arrow import one_array
+from tocsin.engine.conversion.exactness import check_limits, comparison_limits
 from tocsin.engine.conversion.floats import coordinates_of
 from tocsin.engine.conversion.intake import (
     NAME,
@@ -21,7 +22,6 @@ from tocsin.engine.conversion.intake import (
     read_batch,
     refuse_nulls,
 )
-from tocsin.engine.conversion.limits import check_limits, comparison_limits
 from tocsin.engine.conversion.text import SMALL_COLUMN, json_of, json_rows, key_texts_of_list, text_of
 from tocsin.engine.conversion.values import Moment, is_null_value, python_value
 from tocsin.errors import RowError
@@ -41,10 +41,10 @@ from tocsin.language import Selected, SourceSchema
 class Stream:
     """A stream's declaration and row count."""
 
-    def __init__(self, schema: SourceSchema, score: str = "sum") -> None:
+    def __init__(self, schema: SourceSchema, score_rule: str = "sum") -> None:
         self.schema = schema
         #: how the weights of a match combine to a score
-        self.score = score
+        self.score_rule = score_rule
         self.next_number = 0
         self.late = 0
         self.weightless = 0

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.engine.conversion.limits import Limits, double_limits
+from tocsin.engine.conversion.exactness import Limits, double_limits
 from tocsin.errors import ParameterError
 from tocsin.grids import grid_of
 from tocsin.language import Aggregate, Column, Dimension, Distinct, Parameter, Plan, TopK, bind

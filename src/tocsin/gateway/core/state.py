@@ -14,13 +14,13 @@ from tocsin.engine.engine import Engine
 from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import ParameterError, StateError, UnknownSource
+from tocsin.gateway.core.answer_limits import MAX_LIMIT, most_pairs, overgrown_joins
 from tocsin.gateway.core.bodies import read_arrow, read_rows
 from tocsin.gateway.core.catalog import Subscription, SubscriptionCatalog, Template, full_id
 from tocsin.gateway.core.changes import by_subscription, newest_events, texts
 from tocsin.gateway.core.durable import DurableHub
 from tocsin.gateway.core.history import History
 from tocsin.gateway.core.idempotency import IdempotencyKeys
-from tocsin.gateway.core.limits import MAX_LIMIT, most_pairs, overgrown_joins
 from tocsin.gateway.core.protocol import Ack
 from tocsin.gateway.core.recent import RECENT, Recent
 from tocsin.gateway.core.sketches import Sketches

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from tocsin.gateway.core.answer_limits import MAX_LIMIT
 from tocsin.gateway.core.catalog import full_id, own_id
 from tocsin.gateway.core.hub import Hub
-from tocsin.gateway.core.limits import MAX_LIMIT
 from tocsin.gateway.core.protocol import Ack
 from tocsin.gateway.core.recent import RECENT
 from tocsin.gateway.failures import Forbidden, Unauthorized, Unavailable

@@ -11,7 +11,7 @@ from tocsin.indexes.matching.events import (
     row_of,
 )
 from tocsin.indexes.matching.examine import examine, verdict
-from tocsin.indexes.matching.index import MatchIndex, Matching
+from tocsin.indexes.matching.index import EventMatcher, MatchIndex
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
@@ -20,12 +20,12 @@ __all__ = [
     "SCORES",
     "AccessIndex",
     "Conjunctions",
+    "EventMatcher",
     "EventSets",
     "Events",
     "IdOrder",
     "MatchIndex",
     "MatchScan",
-    "Matching",
     "PredicateColumns",
     "SeveralValues",
     "conjunctions_from_triplets",

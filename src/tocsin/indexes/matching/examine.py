@@ -56,22 +56,22 @@ def _examine_plain(one: Conjunctions, events: Events, count: int) -> list[Examin
     return examined
 
 
-def score_of(examined: list[ExaminedPredicate], score: str) -> float | None:
+def score_of(examined: list[ExaminedPredicate], score_rule: str) -> float | None:
     """The score of the match, a `sum` … `product`; None if some predicate does not hold."""
-    kind = SCORES[score]
+    kind = SCORES[score_rule]
     total = 1.0 if kind == PRODUCT else 0.0
     for number, one in enumerate(examined):
         total = float(add_term(total, one.weight * one.event_weight, np.int64(number), kind))
     return total if all(one.holds for one in examined) else None
 
 
-def verdict(examined: list[ExaminedPredicate], score: str = "sum") -> str:
+def verdict(examined: list[ExaminedPredicate], score_rule: str = "sum") -> str:
     """The result in words: one line for the outcome, and one for each predicate."""
-    total, n_held = score_of(examined, score), sum(one.holds for one in examined)
+    total, n_held = score_of(examined, score_rule), sum(one.holds for one in examined)
     if total is None:
         lines = [f"event: no match, {n_held} of {len(examined)} predicates hold"]
     else:
-        how = "" if score == "sum" else f", the {score} of weights"
+        how = "" if score_rule == "sum" else f", the {score_rule} of weights"
         lines = [f"event: match, score {total}{how}"]
     for number, one in enumerate(examined, start=1):
         value = "the event has none" if one.value is None else f"the event has {one.value}"

@@ -30,17 +30,17 @@ class MatchIndex(Index, Protocol):
         """The conjunctions of subscriptions. Cost: linear in them, and at most a scan of all."""
 
 
-class Matching:
+class EventMatcher:
     """Conjunctions of weighted predicates: finds, for each event, those that it satisfies.
 
     `index` finds them for events with one value an attribute. With several, a predicate holds if one of the
     values satisfies it.
     """
 
-    def __init__(self, index: MatchIndex, score: str = "sum") -> None:
-        """`score` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
+    def __init__(self, index: MatchIndex, score_rule: str = "sum") -> None:
+        """`score_rule` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
         self._index = index
-        self._score = score
+        self._score_rule = score_rule
         #: attributes of all conjunctions, also of terminated ones
         self._attributes: set[str] = set()
         #: bool by slot: the slot has a subscription
@@ -72,7 +72,7 @@ class Matching:
         attribute.
         """
         if isinstance(events, EventSets):
-            return match_sets(self._index, self._rechecked(events), events, top, ids, self._score)
+            return match_sets(self._index, self._rechecked(events), events, top, ids, self._score_rule)
         return self._index.apply(events, top, ids)
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -104,7 +104,7 @@ class Matching:
         return self._index.parameters(slot)
 
     def explain(self) -> str:
-        return f"{self._index.explain()}; a score is the {self._score} of weights"
+        return f"{self._index.explain()}; a score is the {self._score_rule} of weights"
 
     def _record_attributes(self, slots: Ints, held: Conjunctions) -> None:
         """Record which attributes have predicates, and which have several in one conjunction."""

@@ -32,9 +32,9 @@ TILE_ENTRIES = 2**14
 class MatchScan:
     """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
-    def __init__(self, capacity: int = 16, score: str = "sum") -> None:
-        """`score` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
-        self._score = score
+    def __init__(self, capacity: int = 16, score_rule: str = "sum") -> None:
+        """`score_rule` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
+        self._score_rule = score_rule
         self._store = PredicateStore(capacity)
         self._tile = _empty_tile(1, 1, 0)
         #: initial rows of the next report, by what the last one needed
@@ -73,7 +73,7 @@ class MatchScan:
                 columns,
                 self._tile,
                 best,
-                SCORES[self._score],
+                SCORES[self._score_rule],
                 ids,
                 out,
             ):

@@ -98,7 +98,7 @@ def _choices(values: Mapping[str, list[Any]]) -> tuple[list[dict[str, Any]], boo
 
 
 def match_sets(
-    index: Matcher, rechecked: Ints, sets: EventSets, top: int | None, ids: IdOrder, score: str
+    index: Matcher, rechecked: Ints, sets: EventSets, top: int | None, ids: IdOrder, score_rule: str
 ) -> ChangeSet:
     """What `index` and the conjunctions at `rechecked`, condition by condition, match.
 
@@ -107,7 +107,7 @@ def match_sets(
     found = index.apply(sets.plain, None, ids)
     event, slot, scores = sets.owner[found.step], found.subscription, found.score
     if len(rechecked):
-        more = _recheck(index.conjunctions(rechecked), rechecked, sets, score)
+        more = _recheck(index.conjunctions(rechecked), rechecked, sets, score_rule)
         event, slot = np.concatenate([event, more[0]]), np.concatenate([slot, more[1]])
         scores = np.concatenate([scores, more[2]])
     pairs = event.astype(np.int64) * (int(slot.max(initial=0)) + 1) + slot
@@ -124,10 +124,10 @@ def match_sets(
     return changes_of(event[is_best], slot[is_best], scores[is_best], rank[is_best].astype(np.int32))
 
 
-def _recheck(held: Conjunctions, slots: Ints, sets: EventSets, score: str) -> tuple[Ints, Ints, Floats]:
+def _recheck(held: Conjunctions, slots: Ints, sets: EventSets, score_rule: str) -> tuple[Ints, Ints, Floats]:
     """Event, slot and score of each match, if a different value may satisfy each condition."""
     n_conditions = len(held.predicates)
-    scan = MatchScan(score=score)
+    scan = MatchScan(score_rule=score_rule)
     conditions = np.arange(n_conditions, dtype=np.int32)
     scan.register(conditions, held._replace(counts=np.ones(n_conditions, np.int32)))
     no_ids = IdOrder(np.zeros(0, np.uint8), np.zeros(0, np.int64), conditions[:0], conditions)
@@ -140,7 +140,7 @@ def _recheck(held: Conjunctions, slots: Ints, sets: EventSets, score: str) -> tu
     n_held = np.diff(np.append(starts, len(pairs)))
     is_match = n_held == held.counts[conjunction[starts]]
     # A condition alone scores its term of the conjunction's score.
-    scores = _REDUCE[score].reduceat(found.score[once], starts) if len(starts) else np.zeros(0)
+    scores = _REDUCE[score_rule].reduceat(found.score[once], starts) if len(starts) else np.zeros(0)
     at = starts[is_match]
     return event[at].astype(np.int32), slots[conjunction[at]], scores[is_match]
 

@@ -114,7 +114,7 @@ class BEStarTree:
         self,
         capacity: int = 16,
         *,
-        score: str = "sum",
+        score_rule: str = "sum",
         options: TreeOptions = DEFAULT_OPTIONS,
         is_batch: bool = True,
     ) -> None:
@@ -122,13 +122,13 @@ class BEStarTree:
         self._capacity = capacity
         self._is_batch = is_batch
         self._store = PredicateStore(capacity)
-        self._codes = TreeCodes(self._store, SCORES[score])
+        self._codes = TreeCodes(self._store, SCORES[score_rule])
         self._settings = np.zeros(SETTINGS, np.int64)
         self._settings[[LEAF, BETA, ALPHA]] = options.leaf, options.beta, options.alpha
         self._settings[IS_RIGID] = self.is_rigid
         self._settings[IS_EXHAUSTIVE] = options.split == "exhaustive"
         self._settings[IS_RARE_FIRST] = options.first == "rare"
-        self._settings[SCORE] = SCORES[score]
+        self._settings[SCORE] = SCORES[score_rule]
         self._settings[IS_CAPPED] = options.is_capped
         self._n_sweeps = 0
         self._rows = capacity

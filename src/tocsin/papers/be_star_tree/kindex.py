@@ -52,9 +52,9 @@ class CountingIndex:
     #: in `planning.INDEXES`
     name = "counting"
 
-    def __init__(self, capacity: int = 16, *, score: str = "sum") -> None:
+    def __init__(self, capacity: int = 16, *, score_rule: str = "sum") -> None:
         self._store = PredicateStore(capacity)
-        self._score = np.int64(SCORES[score])
+        self._score_rule = np.int64(SCORES[score_rule])
         self._capacity = capacity
         self._rows = capacity
         self._postings: Postings | None = None
@@ -86,7 +86,7 @@ class CountingIndex:
         kept = self._store.columns
         with np.errstate(all="ignore"):
             while not match_postings(
-                postings, kept, columns, counter, self.is_joining, self._score, best, ids, out
+                postings, kept, columns, counter, self.is_joining, self._score_rule, best, ids, out
             ):
                 out = enlarged_report(out, len(out.step) + best.slot.shape[1] + 1)
             n_rows = int(out.progress[N_ROWS])
@@ -169,7 +169,7 @@ class CountingIndex:
         )
         lengths = np.zeros(segment_first[-1], np.int64)
         with np.errstate(all="ignore"):
-            score_expressions(columns.slots, columns.predicates, postings, self._score)
+            score_expressions(columns.slots, columns.predicates, postings, self._score_rule)
             post_expressions(columns.slots, columns.predicates, postings, True, lengths)
             np.cumsum(lengths, out=postings.first[1:])
             postings = postings._replace(number=np.empty(postings.first[-1], np.int32))

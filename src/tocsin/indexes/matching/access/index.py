@@ -63,17 +63,21 @@ class AccessIndex:
     """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
     def __init__(
-        self, capacity: int = 16, tail: int = TAIL, score: str = "sum", min_single: int = MIN_SINGLE_RANGES
+        self,
+        capacity: int = 16,
+        tail: int = TAIL,
+        score_rule: str = "sum",
+        min_single: int = MIN_SINGLE_RANGES,
     ) -> None:
-        """`score` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
+        """`score_rule` is `sum`, `max`, `min` or `product`: how the weights of predicates combine."""
         self._capacity = capacity
-        self._score = score
-        self._kind = SCORES[score]
+        self._score_rule = score_rule
+        self._kind = SCORES[score_rule]
         self._tail_limit = tail
         self._min_single = min_single
         #: segments: those built together the largest first, with less than 1 / GROWTH of each earlier one
         self._segments: list[BlockSegment | SingleRangeSegment] = []
-        self._tail = MatchScan(capacity, score)
+        self._tail = MatchScan(capacity, score_rule)
         self._tail_slots = Slots()
         #: int32 by slot of the tail: the subscription
         self._tail_owner: Ints = np.zeros(capacity, np.int32)
@@ -218,7 +222,7 @@ class AccessIndex:
         self._tail_owner[local] = 0
         if len(self._tail_slots) == 0:
             # Free slots cost a scan as much as used ones.
-            self._tail, self._tail_slots = MatchScan(self._capacity, self._score), Slots()
+            self._tail, self._tail_slots = MatchScan(self._capacity, self._score_rule), Slots()
 
     def _drain_tail(self) -> tuple[Ints, Conjunctions]:
         """The conjunctions of the tail, which is emptied."""

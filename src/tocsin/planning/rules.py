@@ -1,4 +1,4 @@
-"""The table that chooses the index of a plan, with its switch points. Nothing else does."""
+"""The rules that choose the index of a plan, and their switch points. Nothing else chooses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin.planning.adaptive import (
     count_ranges,
     count_slots,
 )
-from tocsin.planning.limits import ByLimit, LimitClass
+from tocsin.planning.limit_classes import ByLimit, LimitClass
 from tocsin.planning.named import Maker, index_maker
 from tocsin.planning.questions import (
     AGGREGATES,
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A line of the table: the questions it fits, and the index it chooses.
+    """The questions that it fits, and the index that it chooses for them.
 
     Lists of very different k do not share an index: what is shared is sized for the largest.
     """
@@ -80,8 +80,8 @@ ANY, ONE, UP_TO_ONE = None, range(1, 2), range(2)
 TREES_TILES = Choice("trees", TILES, "tiles")
 LONG = (1024, Choice("long-lists"))
 
-#: The first line that fits decides. Measured in `benchmarks`: docs/benchmarks.md has the figures.
-TABLE = (
+#: The first rule that fits decides. Measured in `benchmarks`: docs/benchmarks.md has the figures.
+RULES = (
     # kind        ranges     region functions        index
     Rule(TOPK,        ONE,       False, (),                      TREES_TILES, ((64, TREES_TILES), LONG)),
     Rule(TOPK,        ANY,       True,  (),                      Choice("trees"), (LONG,)),
@@ -99,13 +99,13 @@ TABLE = (
 
 
 def make_index(question: Question, name: str | None = None) -> Index:
-    """An empty index for a question: the one named, or the choice of the table.
+    """An empty index for a question: the one named, or the choice of the rules.
 
     Raises IndexRefused if the index of this name cannot hold the plan.
     """
     if name is not None:
         return index_maker(question, name)()
-    rule = next(rule for rule in TABLE if rule.fits(question))
+    rule = next(rule for rule in RULES if rule.fits(question))
     first = _chosen(question, rule.choice)
     if not rule.above:
         return first

@@ -18,7 +18,7 @@ from tocsin.indexes.preferences import CandidateLists
 from tocsin.indexes.preferences.long_lists import LongLists
 from tocsin.indexes.ranges import TopKBoxTree
 from tocsin.kernels.programs import Program, program
-from tocsin.planning.limits import ByLimit, LimitClass
+from tocsin.planning.limit_classes import ByLimit, LimitClass
 
 COLUMN = program([("column", 0)])
 

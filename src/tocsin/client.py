@@ -36,10 +36,10 @@ UNREACHED = 0
 
 
 class GatewayFailure(Error):
-    """The gateway refuses, or does not answer: the status, an error code, and the message."""
+    """The gateway refused a request, or did not answer: status, error code and message."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
-        super().__init__(str(error.get("message", "the gateway refuses")))
+        super().__init__(str(error.get("message", "the gateway refused the request")))
         self.status = status
         self.code = str(error.get("code", ""))
         #: the whole error; for a statement, with the position
@@ -127,7 +127,7 @@ class AsyncClient:
         return [*tables["tables"], *streams["streams"]]
 
     async def spaces(self) -> list[dict[str, Any]]:
-        """What can be subscribed to where a job feeds the gateway: `space`, `source`, `sql` to begin with."""
+        """Spaces to subscribe to where a job feeds the gateway: `space`, `source`, `sql` to start from."""
         spaces: list[dict[str, Any]] = (await self._get("/v1/spaces"))["spaces"]
         return spaces
 
@@ -149,7 +149,7 @@ class AsyncClient:
         return await self._post(f"/v1/tables/{name}/delete", {"keys": list(keys)})
 
     async def advance(self, name: str, time: str | int) -> dict[str, Any]:
-        """Time has moved on in a windowed stream."""
+        """Advance the time of a windowed stream."""
         return await self._post(f"/v1/streams/{name}/advance", {"time": time})
 
     async def check(self, sql: str) -> dict[str, Any]:
@@ -328,7 +328,7 @@ class Client:
         return self._run(self._client.sources())
 
     def spaces(self) -> list[dict[str, Any]]:
-        """What can be subscribed to where a job feeds the gateway: `space`, `source`, `sql` to begin with."""
+        """Spaces to subscribe to where a job feeds the gateway: `space`, `source`, `sql` to start from."""
         return self._run(self._client.spaces())
 
     def publish(self, name: str, rows: Any, *, batch: str | None = None) -> dict[str, Any]:
@@ -340,7 +340,7 @@ class Client:
         return self._run(self._client.delete(name, keys))
 
     def advance(self, name: str, time: str | int) -> dict[str, Any]:
-        """Time has moved on in a windowed stream."""
+        """Advance the time of a windowed stream."""
         return self._run(self._client.advance(name, time))
 
     def check(self, sql: str) -> dict[str, Any]:
@@ -392,7 +392,7 @@ class TooOld(Exception):
 
 
 def _update(message: Mapping[str, Any], answer: Answer) -> Update | None:
-    """Apply a message; None if it is none for the watcher."""
+    """Apply a message; None if the watcher does not get it."""
     kind, cursor = message["type"], message.get("cursor")
     changes = list(message.get("changes", ()))
     match kind:

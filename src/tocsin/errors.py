@@ -93,5 +93,5 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:
         # Python writes no whole number of more than some thousand digits.
-        text = f"a {type(value).__name__} that is too long to be written"
+        text = f"a {type(value).__name__} that is too long to print"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -46,7 +46,7 @@ class Subscriber:
         if kind not in KINDS:
             raise ParameterError(f"unknown kind {kind!r}; known are {', '.join(KINDS)}")
         if kind == "min" and descending:
-            raise ParameterError("descending goes with top-k; the largest value is kind='max'")
+            raise ParameterError("descending applies to top-k; the largest value is kind='max'")
         self.lo, self.hi = _bounds(lo), _bounds(hi)
         if len(self.lo) != len(self.hi):
             raise ParameterError("lo and hi must have the same number of dimensions")

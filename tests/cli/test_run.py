@@ -116,7 +116,7 @@ def test_a_source_without_a_usable_row_fails_a_run_that_drains_it(
     play(lambda progress: progress.record_batch(0, [bad, rows(0, 0)]))
     assert run.main([str(job), "--once"]) == 1
     said = capsys.readouterr().err
-    assert "every row of trades was rejected, 10,000 in all; a.parquet: column 'price'" in said
+    assert "every row of trades was rejected, 10,000 in total; a.parquet: column 'price'" in said
     assert "out.rejects" in said
     # A job that goes on was not drained: what comes next may be good.
     assert run.main([str(job)]) == 0

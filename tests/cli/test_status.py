@@ -37,7 +37,7 @@ def test_figures_and_what_waits(job: Path, capsys: pytest.CaptureFixture[str]) -
     assert "1,000" in shown
     assert "topic: 7 records behind" in shown
     assert "addBatch 0.90" in shown
-    assert "files that wait: trades 2" in shown
+    assert "waiting files: trades 2" in shown
 
 
 def test_json_for_a_monitor(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

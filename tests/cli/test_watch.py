@@ -218,8 +218,8 @@ def test_a_null_key_is_a_bad_row(shell: Shell) -> None:
     [
         ("quotes.parquet", QUOTES.encode(), "not a whole Parquet file"),
         ("quotes.parquet", b"", "not a whole Parquet file"),
-        ("quotes.csv", b"PAR1\x00\x01", "begins like a Parquet file"),
-        ("quotes.csv", b"\x1f\x8b\x08\x00", "begins like gzip"),
+        ("quotes.csv", b"PAR1\x00\x01", "looks like a Parquet file"),
+        ("quotes.csv", b"\x1f\x8b\x08\x00", "looks like gzip"),
         ("quotes.csv", b"a,b\0\n1,2\n", "zero byte"),
         ("quotes.csv", b"symbol,r\xe9sum\xe9\n1,2\n", "not UTF-8"),
         ("quotes.csv", b"symbol,symbol\n1,2\n", "names each column once"),

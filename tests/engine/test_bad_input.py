@@ -460,7 +460,7 @@ def test_unknown_subscription(engine: tocsin.Engine, refused: Refused, verb: str
 @pytest.mark.parametrize("verb", ["result", "explain", "unsubscribe"])
 def test_many_ids_where_one_is_asked_for(engine: tocsin.Engine, refused: Refused, verb: str) -> None:
     error = str(refused(tocsin.UnknownSubscription, getattr(engine, verb), ["top"] * 1000))
-    assert "one at a time" in error
+    assert "a single text" in error
     assert len(error) < 120
 
 

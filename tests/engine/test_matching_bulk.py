@@ -194,7 +194,7 @@ def test_explain_says_why_an_event_matches() -> None:
     engine.subscribe("SELECT price FROM trades WHERE price > 5", id="typed")
     assert "match, score 1.0" in engine.explain("typed", {"price": 6.0})
     engine.subscribe("SELECT SUM(shares) FROM trades HAVING SUM(shares) >= 5", id="sum")
-    with pytest.raises(tocsin.ParameterError, match="an event goes with a match"):
+    with pytest.raises(tocsin.ParameterError, match="an event requires a match"):
         engine.explain("sum", {"price": 6.0})
     with pytest.raises(tocsin.RowError):
         engine.explain("typed", {"colour": 6.0})

@@ -32,7 +32,7 @@ def test_a_server_from_its_first_key_to_its_end(tmp_path: Path) -> None:
     with serve("--folder", str(tmp_path), "--port", "0") as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert "shown this once" in process.stdout.readline()
+        assert "shown only once" in process.stdout.readline()
         key = process.stdout.readline().strip()
         line = json.loads(process.stderr.readline())
         assert "127.0.0.1" in line["message"]

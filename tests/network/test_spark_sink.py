@@ -102,7 +102,7 @@ def test_sinks_that_cannot_be_made(sink: dict[str, Any], words: str) -> None:
     ("section", "change", "words"),
     [
         ("job", {"name": "test", "checkpoint": "unused"}, "a nats sink sends messages"),
-        ("sink", {"format": "nats", "rows": True}, "rows goes with changes"),
+        ("sink", {"format": "nats", "rows": True}, "rows applies to changes"),
     ],
 )
 def test_jobs_that_cannot_be_sent(section: str, change: dict[str, Any], words: str) -> None:

@@ -151,7 +151,7 @@ def refusals(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
     job = later_job(folder)
     job["subscriptions"][1:] = [job["subscriptions"][2]]
     del job["streams"]["quotes"]
-    yield job, "stream 'quotes' is gone"
+    yield job, "stream 'quotes' has been removed"
 
 
 def test_a_checkpoint_that_cannot_be_written_is_said(

@@ -164,7 +164,7 @@ def test_tables_go_to_a_shard_each() -> None:
         ("job", {**DENSE["job"], "algorithm": "sparse"}, "has parameters"),
         ("job", {**DENSE["job"], "algorithm": "best"}, "algorithm"),
         ("sink", {"path": "unused", "format": "csv"}, "lists"),
-        ("sink", {"path": "unused", "rows": True}, "rows goes with changes"),
+        ("sink", {"path": "unused", "rows": True}, "rows applies to changes"),
         ("streams", {"trades": {"path": "in", "columns": {"price": "double"}}}, "'trades' is a stream"),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_column_that_comes_twice_is_said(tmp_path: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["price", "price"])
     pq.write_table(twice, tmp_path / "a.parquet")
     (reject,) = rejects(packed(rows_packer(), tmp_path / "a.parquet"))
-    assert "comes twice" in reject["reason"]
+    assert "appears twice" in reject["reason"]
     assert (reject["position"], reject["rows"]) == (-1, None)
 
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "serve": ("tocsin.cli.serve", "serve standing queries over HTTP and WebSockets, with a page"),
     "status": ("tocsin.cli.status", "show how a job is doing"),
     "validate": ("tocsin.cli.validate", "check a job file without running it"),
-    "watch": ("tocsin.cli.watch", "keep standing queries over files or standard input, print what changes"),
+    "watch": ("tocsin.cli.watch", "run standing queries over files or standard input, print what changes"),
 }
 
 
@@ -39,8 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {name:<{width}}  {help_line}" for name, (_, help_line) in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="tocsin",
-        description="Standing SQL queries, kept exact over streams.",
-        epilog=f"commands:\n{listed}\n\n`tocsin COMMAND --help` tells more.",
+        description="Standing SQL queries, maintained exactly over streams.",
+        epilog=f"commands:\n{listed}\n\nSee `tocsin COMMAND --help`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tocsin {__version__}")

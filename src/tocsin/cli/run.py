@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="tocsin run", description="Run a job on Spark Structured Streaming."
     )
     parser.add_argument("job", help="the job file")
-    parser.add_argument("--once", action="store_true", help="drain what is there and stop")
+    parser.add_argument("--once", action="store_true", help="process the available input and stop")
     parser.add_argument("--master", help="Spark master, such as spark://host:7077 (default: this machine)")
     options = parser.parse_args(arguments)
     with display() as shown:
@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace, shown: LineDisplay | LiveTable) -> tuple[s
         query.stop()
         return "", OK, job
     except SPARK_GONE:
-        reason = "Spark has ended, killed or crashed; run the job again to go on"
+        reason = "Spark has been killed or has crashed; run the job again to continue"
     return ("", OK, job) if reason is None else (f"the job has failed: {reason}", BAD_DATA, job)
 
 
@@ -74,7 +74,7 @@ def _log(name: str) -> str | None:
     try:
         file, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".spark.log")
     except OSError as failure:
-        print(f"no file for Spark's own log, which is shown here: {failure}", file=sys.stderr)
+        print(f"cannot create a file for Spark's own log, which is shown here: {failure}", file=sys.stderr)
         return None
     os.close(file)
     print(f"Spark's own log: {path}", file=sys.stderr)
@@ -98,10 +98,10 @@ def _report_rejects(known: dict[str, Any], job: Job, *, once: bool) -> int:
         return OK
     lost = wholly_rejected(known)
     lines = [
-        f"every row of {name} was rejected, {sources[name]['rejected']:,} in all; {sources[name]['why']}"
+        f"every row of {name} was rejected, {sources[name]['rejected']:,} in total; {sources[name]['why']}"
         for name in lost
     ]
     place = job.sink.rejects or (f"{job.sink.path}.rejects" if job.sink.path else None)
-    lines.append(f"rows rejected: {count:,}" + (f"; each with its reason in {place}" if place else ""))
+    lines.append(f"rows rejected: {count:,}" + (f"; reasons in {place}" if place else ""))
     print("\n".join(lines), file=sys.stderr)
     return BAD_DATA if lost and once else OK

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         key = first_key(settings, always=options.new_key)
         if key is not None:
-            print(f"A key for everything, shown this once:\n{key}", flush=True)
+            print(f"A key with all scopes, shown only once:\n{key}", flush=True)
         if not options.new_key:
             serve(settings, options.host, options.port)
     except (Error, OSError) as failure:
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tocsin serve",
         description="Serve standing queries over HTTP, WebSockets and server-sent events, with a page.",
     )
-    parser.add_argument("--folder", default="tocsin-data", help="where all is kept (default: %(default)s)")
+    parser.add_argument("--folder", default="tocsin-data", help="folder of all data (default: %(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8787, help="port to listen on (default: %(default)s)")
     parser.add_argument("--database", help="registry: postgresql://host/name (default: SQLite in the folder)")
@@ -75,23 +75,26 @@ def _parser() -> argparse.ArgumentParser:
         "--origin", action="append", default=[], help="another origin whose pages may connect; repeatable"
     )
     parser.add_argument(
-        "--body-limit", type=int, default=16 << 20, help="bytes of a request at most (default: %(default)s)"
+        "--body-limit", type=int, default=16 << 20, help="maximum bytes of a request (default: %(default)s)"
     )
     parser.add_argument(
-        "--retain", type=int, default=256, help="updates kept a subscription (default: %(default)s)"
+        "--retain", type=int, default=256, help="updates retained per subscription (default: %(default)s)"
     )
     parser.add_argument(
-        "--recent", type=int, default=10, help="last matches kept a subscription (default: %(default)s)"
+        "--recent",
+        type=int,
+        default=10,
+        help="latest matches retained per subscription (default: %(default)s)",
     )
     parser.add_argument(
         "--max-limit", type=int, default=10_000, help="largest LIMIT of a statement (default: %(default)s)"
     )
     parser.add_argument(
-        "--nats", help="be fed by a job over NATS: nats://host:port, several with commas between them"
+        "--nats", help="follow a job over NATS: nats://host:port, several separated by commas"
     )
     parser.add_argument(
         "--root", default="tocsin", help="the job's sink path, with --nats (default: %(default)s)"
     )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
-    parser.add_argument("--new-key", action="store_true", help="print a new key for everything, and stop")
+    parser.add_argument("--new-key", action="store_true", help="print a new key with all scopes, and stop")
     return parser

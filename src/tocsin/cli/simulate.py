@@ -20,9 +20,9 @@ def main(arguments: Sequence[str]) -> int:
         prog="tocsin simulate",
         description="Simulate how messages reach subscribers, link by link, and draw the figures.",
     )
-    parser.add_argument("spec", help="what to simulate, a TOML file")
+    parser.add_argument("spec", help="the simulation, a TOML file")
     parser.add_argument("--out", help="folder for results (default: named as the file)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these figures alone")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these figures")
     options = parser.parse_args(arguments)
     from dataclasses import replace
 

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     console = Console()
     console.print(progress_table(known))
     shown = ", ".join(f"{name} {count:,}" for name, count in waiting.items() if count)
-    console.print(f"files that wait: {shown or 'none'}")
+    console.print(f"waiting files: {shown or 'none'}")
     return OK
 
 

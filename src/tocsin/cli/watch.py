@@ -153,7 +153,7 @@ def _positive(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tocsin watch",
-        description="Keep standing queries over files or standard input and print what changes.",
+        description="Run standing queries over files or standard input and print what changes.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -166,9 +166,11 @@ def _parser() -> argparse.ArgumentParser:
         "--param", action="append", default=[], metavar="NAME=VALUE", help="a value for :NAME"
     )
     queries.add_argument("--params", metavar="FILE", help="ids and parameters of many subscriptions")
-    queries.add_argument("--repeat", action="store_true", help="a threshold that is reached starts anew")
+    queries.add_argument("--repeat", action="store_true", help="restart a threshold each time it is reached")
     source = parser.add_argument_group("source")
-    source.add_argument("--name", help="name of the source; else the file's, else the one after FROM")
+    source.add_argument(
+        "--name", help="name of the source (default: that of the file, or the one after FROM)"
+    )
     kind = source.add_mutually_exclusive_group()
     kind.add_argument(
         "--table",
@@ -179,27 +181,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     kind.add_argument("--stream", action="store_true", help="the rows are a stream (the default)")
     kind.add_argument("--sparse", action="store_true", help="the rows are a stream of any attributes")
-    source.add_argument("--window", help="keep a window of the stream: '1000 rows' or '5 minutes'")
-    source.add_argument("--time", metavar="COLUMN", help="the column that a window of time goes by")
+    source.add_argument("--window", help="make the stream a window: '1000 rows' or '5 minutes'")
+    source.add_argument("--time", metavar="COLUMN", help="the timestamp column of a window of time")
     source.add_argument(
-        "--columns", metavar="'NAME TYPE, …'", help="types of columns, where inferring is not enough"
+        "--columns", metavar="'NAME TYPE, …'", help="types of columns, where those inferred are wrong"
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument(
-        "--format", choices=("csv", "jsonl", "parquet"), help="else told from the file's name"
-    )
-    reading.add_argument("--no-header", action="store_true", help="CSV without names; --columns has them")
-    reading.add_argument("--follow", action="store_true", help="wait for more at the end of a file")
-    reading.add_argument(
-        "--skip-bad", action="store_true", help="pass over rows that cannot be read, and count them"
+        "--format",
+        choices=("csv", "jsonl", "parquet"),
+        help="format of the input (default: from the file's name)",
     )
     reading.add_argument(
-        "--batch", type=_positive, default=10_000, metavar="N", help="rows taken together, at most"
+        "--no-header", action="store_true", help="CSV without a header; --columns names the columns"
+    )
+    reading.add_argument("--follow", action="store_true", help="wait for more rows at the end of a file")
+    reading.add_argument(
+        "--skip-bad", action="store_true", help="skip rows that cannot be read, and count them"
+    )
+    reading.add_argument(
+        "--batch", type=_positive, default=10_000, metavar="N", help="maximum rows of a batch"
     )
     printing = parser.add_argument_group("printing")
-    printing.add_argument("--each", action="store_true", help="changes row by row, not net of a batch")
+    printing.add_argument(
+        "--each", action="store_true", help="report changes after every row, not net of a batch"
+    )
     printing.add_argument("--rows", action="store_true", help="show the selected columns with each change")
-    printing.add_argument("--top", type=_positive, metavar="K", help="only each event's K best matches")
+    printing.add_argument(
+        "--top", type=_positive, metavar="K", help="report only the K best matches of an event"
+    )
     printing.add_argument(
         "--output", choices=("auto", "table", "jsonl"), default="auto", help="table on a terminal"
     )

@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
 )
 SCHEMA_WITH_ROWS = SCHEMA.append(pa.field("row", pa.string()))
 
-#: Made once: to make one takes Arrow longer than an index takes to find that nothing changes.
+#: Created once: creating one takes Arrow longer than an index takes to find that nothing changes.
 _NONE = SCHEMA.empty_table()
 _NONE_WITH_ROWS = SCHEMA_WITH_ROWS.empty_table()
 
@@ -38,7 +38,7 @@ _LONG, _DOUBLE, _INT = pa.int64(), pa.float64(), pa.int32()
 
 @cache
 def _ops() -> StringInterner:
-    """The names of operations, made at first use: importing compiles nothing."""
+    """The names of operations, created on first use: importing compiles nothing."""
     names = StringInterner()
     names.add(list(OP_NAMES))
     return names

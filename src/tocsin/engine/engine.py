@@ -43,7 +43,7 @@ Returned = TypeVar("Returned")
 def locked(
     method: Callable[Concatenate[Engine, Given], Returned],
 ) -> Callable[Concatenate[Engine, Given], Returned]:
-    """Make a method hold the engine's lock."""
+    """Run a method under the engine's lock."""
 
     @wraps(method)
     def run(self: Engine, /, *args: Given.args, **kwargs: Given.kwargs) -> Returned:
@@ -123,7 +123,7 @@ class Engine:
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` restarts a threshold each time it matures."""
         if id is not None and not is_text(id):
-            raise ParameterError(f"a subscription's id is a text, not {id!r}")
+            raise ParameterError(f"a subscription's id is text, not {id!r}")
         ids = None if id is None else pa.array([id], pa.string())
         batch = ParameterBatch(ids, scalar_columns(params), 1)
         return cast(str, self._subscriptions.add(self._planner.plan(sql), sql, batch, repeat)[0].as_py())
@@ -144,7 +144,7 @@ class Engine:
 
     @locked
     def subscribe_predicates(self, name: str, predicates: Any) -> int:
-        """Register conjunctions that have no template in common, over a stream without columns; how many.
+        """Register conjunctions without a common template over a stream without columns; how many.
 
         `predicates` is an Arrow table, a pandas frame or a dict of arrays with a row for each predicate:
         `id`, `attribute`, `operator`, the operand in `value` (with `high` for BETWEEN), `text` (`text_high`),
@@ -153,7 +153,7 @@ class Engine:
         """
         source = self._source(name)
         if not isinstance(source, Stream) or source.schema.columns is not None:
-            raise ParameterError(f"predicates go with a stream without columns; {source.schema.describe()}")
+            raise ParameterError(f"predicates require a stream without columns; {source.schema.describe()}")
         columns = named_columns(predicates, source="predicates")
         ids, conjunctions = conjunctions_from_triplets(
             {**columns, "id": text_of(columns.get("id", pa.nulls(0)))}
@@ -187,7 +187,7 @@ class Engine:
 
         `each` reports after every row, else the net change of the batch is reported. `rows` adds
         the SELECT list as JSON. `top` limits each event to its best matches. `pairs` ends joins that would
-        change by too much; without it every join is reported, however many pairs change.
+        exceed a bound on changed pairs; without it every join is reported, however many pairs change.
         """
         source = self._source(name)
         if isinstance(source, Stream):
@@ -195,7 +195,7 @@ class Engine:
                 raise ParameterError(f"top is a whole number from 1 on, not {top!r}")
             return self._subscriptions.emit_event_changes(source, data, top, with_rows=rows)
         if top is not None:
-            raise ParameterError(f"top goes with a stream without a window; {source.schema.describe()}")
+            raise ParameterError(f"top requires a stream without a window; {source.schema.describe()}")
         if isinstance(source, Table):
             given, deletes = source.read(data)
             check_limits(given, self._subscriptions.limits_of(source), source=name)
@@ -338,7 +338,7 @@ class Engine:
 
     @locked
     def explain(self, sid: str, event: Mapping[str, Any] | None = None) -> str:
-        """Which engine and index maintain a subscription, and with which parameters.
+        """Which index maintains a subscription, and with which parameters.
 
         With an event, which is not published: why the subscription matches it or not, predicate by
         predicate.
@@ -348,7 +348,7 @@ class Engine:
         if event is None:
             return about + group.explain(local)
         if not isinstance(group, MatchGroup):
-            raise ParameterError(f"an event goes with a match; {sid!r} is no match")
+            raise ParameterError(f"an event requires a match; {sid!r} is not one")
         batch = cast(Stream, self._sources[group.sources[0]]).read([event])
         return about + group.explain_event(local, batch)
 
@@ -409,7 +409,7 @@ class Engine:
         source = declaration.build()
         if declaration.name in self._sources:
             raise DuplicateSource(
-                f"there is a {self._declarations[declaration.name].kind} {declaration.name!r} already"
+                f"{self._declarations[declaration.name].kind} {declaration.name!r} exists already"
             )
         self._sources[declaration.name] = source
         self._declarations[declaration.name] = declaration

@@ -1,4 +1,4 @@
-"""A bound on how many pairs joins may change by in one call, held before any pair is built."""
+"""A bound on the pairs by which joins may change in one call, enforced before any pair is built."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class PairBound(NamedTuple):
-    """Up to `most` pairs of all joins together, nobody is asked; beyond, some joins are ended.
+    """Up to `most` changed pairs over all joins, `choose` is not called; beyond, it names joins to end.
 
-    A few rows can change a join by as many pairs as both tables' rows multiplied. `choose` hears by how many
-    pairs each join would change, and says which are to be ended instead: their subscriptions are gone before
-    the rows reach them, and nothing is told of them. The rows are taken in any case. It must not raise, nor
-    use the engine.
+    A few rows can change a join by as many pairs as the product of both tables' rows. `choose` is called with
+    the number of pairs by which each join would change, and returns those to end: their subscriptions are
+    removed before the rows reach them, and emit nothing. The rows are applied in any case. `choose` must
+    neither raise nor use the engine.
     """
 
     most: int

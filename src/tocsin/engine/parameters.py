@@ -34,7 +34,7 @@ def read_parameters(params: Any) -> ParameterBatch:
             row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
             raise ParameterError(f"row {row}: id is null")
         if pa.types.is_nested(ids.type):
-            raise ParameterError(f"a subscription's id is a text or a number, not {ids.type}")
+            raise ParameterError(f"a subscription's id is text or a number, not {ids.type}")
         ids = text_of(ids)
     return ParameterBatch(ids, columns, lengths.pop() if lengths else 0)
 

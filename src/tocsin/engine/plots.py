@@ -50,7 +50,7 @@ def new_figure(panels: int) -> Figure:
 
 
 def limits_of(rows: Any) -> tuple[float, float]:
-    """From before the first row to after the last one."""
+    """Limits from before the first row to after the last one."""
     x = [row["x"][0] for row in _listed(rows)] or [0.0]
     margin = 0.05 * (max(x) - min(x)) or 1.0
     return min(x) - margin, max(x) + margin

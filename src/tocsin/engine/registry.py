@@ -42,7 +42,7 @@ class SubscriptionRegistry:
         if not is_text(sid):
             # A long list of ids is abbreviated.
             shown = reprlib.repr(sid)
-            raise UnknownSubscription(f"no subscription has the id {shown}: an id is text, one at a time")
+            raise UnknownSubscription(f"no subscription has the id {shown}: an id is a single text")
         slot = self.ids.find_one(sid)
         if slot < 0:
             raise UnknownSubscription(f"no subscription has the id {sid!r}")
@@ -71,14 +71,14 @@ class SubscriptionRegistry:
                 return ids
 
     def refuse_taken(self, ids: pa.Array) -> None:
-        """Raise DuplicateSubscription if an id is in use, or comes twice."""
+        """Raise DuplicateSubscription if an id is in use, or occurs twice."""
         taken = self.ids.find(ids) >= 0
         if taken.any():
             raise DuplicateSubscription(f"subscription id {ids[int(np.argmax(taken))].as_py()!r} is taken")
         counts = ids.value_counts()
         if len(counts) < len(ids):
             again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
-            raise DuplicateSubscription(f"subscription id {again!r} comes twice")
+            raise DuplicateSubscription(f"subscription id {again!r} occurs twice")
 
     def add(self, ids: pa.Array) -> Ints:
         """Slots for new, distinct ids."""

@@ -25,7 +25,7 @@ from tocsin.errors import StateError
 FORMAT = 3
 _MANIFEST = b"tocsin"
 
-#: The trailer: the number of bytes before it, their checksum, and a magic text.
+#: The trailer: the number of bytes before it, their checksum, and magic bytes.
 _TRAILER = struct.Struct("<QI12s")
 _TRAILER_MARK = b"tocsin state"
 #: Magic bytes of an Arrow file, which is all that a file was before format 3.
@@ -39,7 +39,7 @@ def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays
         aside = target.with_name(target.name + ".writing")
         opened = aside.open("wb")
     except (TypeError, ValueError) as failure:
-        raise StateError(f"{path!r} is no path to save to: {failure}") from None
+        raise StateError(f"{path!r} is not a path to save to: {failure}") from None
     with opened as file:
         dump(file, manifest, arrays)
         file.flush()
@@ -57,9 +57,9 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     try:
         name = os.fspath(path)
         if "\0" in str(name):
-            raise TypeError("it holds a NUL")
+            raise TypeError("it contains a NUL")
     except TypeError as failure:
-        raise StateError(f"{path!r} is no path to load from: {failure}") from None
+        raise StateError(f"{path!r} is not a path to load from: {failure}") from None
     try:
         with pa.memory_map(name) as source:
             return load(source, name=name)

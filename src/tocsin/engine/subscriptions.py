@@ -41,7 +41,7 @@ class Subscriptions:
         self._group_of_key: dict[str, int] = {}
         self._statement_of_group: dict[int, str] = {}
         self._next_group = 0
-        #: by source, the outcome of `limits_of`
+        #: by source, the result of `limits_of`
         self._limits: dict[str, Limits] = {}
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class Subscriptions:
         """Register subscriptions to a statement; their ids. Cost: linear; the first reads the source."""
         made, key, index = planned
         if repeat and not isinstance(made, Threshold):
-            raise ParameterError("repeat goes with a threshold (SUM or COUNT … HAVING)")
+            raise ParameterError("repeat applies to thresholds only (SUM or COUNT … HAVING)")
         if "id" in parameters(made):
             raise ParameterError("a parameter cannot be named :id, which names the subscription itself")
         number = self._group_of_key.get(key)
@@ -206,7 +206,7 @@ class Subscriptions:
             yield from saving.with_prefix(f"group/{number}", group.arrays())
 
     def restore(self, manifest: Mapping[str, Any], arrays: Arrays, planner: StatementPlanner) -> None:
-        """Become what `manifest`, the registry's arrays and `group_arrays` were taken from."""
+        """Restore the state that `manifest`, the registry's arrays and `group_arrays` were taken from."""
         self.registry.restore(saving.with_prefix_stripped(arrays, "registry"))
         for number, sql in manifest["groups"]:
             made, key, index = planner.plan(sql)
@@ -241,7 +241,7 @@ class Subscriptions:
         self.registry.local[slots] = self._groups[number].add(slots, values)
 
     def _open(self, group: Group, key: str, sql: str) -> int:
-        """Add a new group, and load the live rows into it; its number."""
+        """Add a new group and load the live rows into it; returns its number."""
         number, self._next_group = self._next_group, self._next_group + 1
         self._limits.clear()
         self._groups[number] = group

@@ -15,17 +15,17 @@ class Metrics:
         by = ["route", "method", "status"]
         self.requests = Counter("tocsin_requests", "HTTP requests.", by, registry=own)
         self.refused = Counter("tocsin_refused", "Requests and frames refused.", ["code"], registry=own)
-        self.rows = Counter("tocsin_rows", "Rows taken in.", ["source"], registry=own)
-        self.changes = Counter("tocsin_changes", "Changes caused.", ["source"], registry=own)
-        self.delivered = Counter("tocsin_delivered", "Batches of changes handed to feeds.", registry=own)
+        self.rows = Counter("tocsin_rows", "Rows accepted.", ["source"], registry=own)
+        self.changes = Counter("tocsin_changes", "Changes emitted.", ["source"], registry=own)
+        self.delivered = Counter("tocsin_delivered", "Batches of changes passed to feeds.", registry=own)
         self.slow = Counter("tocsin_slow", "Feeds squashed or disconnected.", ["what"], registry=own)
         self.connections = Gauge("tocsin_connections", "Open connections.", ["kind"], registry=own)
-        self.subscriptions = Gauge("tocsin_subscriptions", "Subscriptions kept.", registry=own)
-        self.log_bytes = Gauge("tocsin_log_bytes", "Bytes that a restart would read.", registry=own)
-        self.nats = Gauge("tocsin_nats_up", "Whether NATS is there, if it is asked for.", registry=own)
+        self.subscriptions = Gauge("tocsin_subscriptions", "Live subscriptions.", registry=own)
+        self.log_bytes = Gauge("tocsin_log_bytes", "Bytes of log that a restart would replay.", registry=own)
+        self.nats = Gauge("tocsin_nats_up", "Whether NATS is connected, if it is configured.", registry=own)
         self.commits = Histogram(
             "tocsin_commit_seconds",
-            "From taking up jobs to having them on disk.",
+            "Seconds from the start of a round to its fsync.",
             buckets=SECONDS,
             registry=own,
         )

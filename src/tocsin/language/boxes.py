@@ -71,7 +71,9 @@ def _time(scope: Scope, text: str, span: Span) -> int:
     try:
         return microseconds(text)
     except (ValueError, OverflowError):
-        hint = "Times are written '2013-10-08T18:11:46Z', with fractions of a second and other zones at will."
+        hint = (
+            "Times are written '2013-10-08T18:11:46Z', optionally with fractions of a second or another zone."
+        )
         scope.refuse(span, "this is not a time", hint)
 
 
@@ -94,7 +96,7 @@ def exact_literal(scope: Scope, value: Constant) -> int | float:
     if EXACT <= written < 2**64 and written == int(written):
         return int(written) if number > 0 else -int(written)
     if written != abs(printed(number)):
-        hint = "Give it as a :parameter, a Decimal, which keeps all of them."
+        hint = "Pass it as a :parameter of type Decimal, which holds all digits."
         scope.refuse(value.span, "a number in a statement has no more than about 15 digits", hint)
     return number
 

@@ -62,7 +62,7 @@ def _top_k(scope: Scope, statement: Statement) -> TopK:
     if order is None or limit is None:
         present = order or limit
         missing = "LIMIT needs an ORDER BY" if order is None else "ORDER BY needs a LIMIT"
-        hint = "Write ORDER BY … LIMIT k to keep the first k rows, or leave both out."
+        hint = "Write ORDER BY … LIMIT k for the first k rows, or leave both out."
         scope.refuse(present.span if present else statement.source.span, missing, hint)
     if not scope.source.holds_rows:
         hint = "Declare the stream with a window, such as window='1000 rows', or rank rows of a table."
@@ -71,7 +71,7 @@ def _top_k(scope: Scope, statement: Statement) -> TopK:
     score = score_of(scope, order.expression, box, "order rows")
     if region is not None and not isinstance(score.expression, Column):
         hint = "With a disk or a half-plane in WHERE, order by a column."
-        scope.refuse(order.span, "an expression does not go with a disk or a half-plane", hint)
+        scope.refuse(order.span, "an expression cannot be combined with a disk or a half-plane", hint)
     choice = selected(scope, statement)
     return TopK(scope.source.name, choice, box, score, order.descending, _limit(scope, limit), region)
 
@@ -93,7 +93,7 @@ def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
             "Expressions are bounded in SELECT columns over a table or a windowed stream, without ORDER BY."
         )
         if isinstance(scored[0].subject, Distance):
-            hint = "Disks are kept over tables: ORDER BY a column LIMIT k, MIN to AVG, DISTINCT."
+            hint = "Disks are supported over tables: ORDER BY a column LIMIT k, MIN to AVG, DISTINCT."
         scope.refuse(scored[0].subject.span, "here WHERE takes conditions on bare columns", hint)
     return box
 
@@ -123,7 +123,9 @@ def _aggregate(scope: Scope, statement: Statement) -> Aggregate:
     if statement.distinct:
         scope.refuse(item.span, "DISTINCT of an aggregate is not supported", "Leave DISTINCT out.")
     if not scope.source.is_table:
-        scope.refuse(item.span, f"{scope.source.describe()}, and aggregates are kept over tables", _THRESHOLD)
+        scope.refuse(
+            item.span, f"{scope.source.describe()}, and aggregates are maintained over tables", _THRESHOLD
+        )
     resolved = aggregated(scope, call)
     column = None if resolved is None else resolved.name
     name = aggregate_name(item, call)
@@ -139,7 +141,7 @@ def _distinct(scope: Scope, statement: Statement) -> Distinct:
         hint = "Write SELECT DISTINCT y FROM t, with one column."
         scope.refuse(statement.items[-1].span, "DISTINCT takes one column", hint)
     if not scope.source.is_table:
-        message = f"{scope.source.describe()}, and DISTINCT is kept over tables"
+        message = f"{scope.source.describe()}, and DISTINCT is maintained over tables"
         scope.refuse(statement.source.span, message, "Leave DISTINCT out, or declare a table.")
     return Distinct(scope.source.name, choice[0], *_box_and_region(scope, statement))
 
@@ -148,8 +150,8 @@ def _refuse_order(scope: Scope, statement: Statement, what: str) -> None:
     for clause in (statement.order, statement.limit):
         if clause is not None:
             name = "ORDER BY" if isinstance(clause, OrderBy) else "LIMIT"
-            hint = "ORDER BY … LIMIT k goes with SELECT columns."
-            scope.refuse(clause.span, f"{name} does not go with {what}", hint)
+            hint = "ORDER BY … LIMIT k applies to SELECT columns."
+            scope.refuse(clause.span, f"{name} cannot be combined with {what}", hint)
 
 
 def _threshold(scope: Scope, statement: Statement) -> Threshold:
@@ -190,7 +192,7 @@ def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
     if tau.value <= 0:
         scope.refuse(tau.span, "a threshold must be positive", "A sum starts at zero.")
     if scaled_literal(tau.value, scale) is None:
-        hint = f"Sums of this column are kept in 64-bit integers, in units of 1/{scale}."
+        hint = f"Sums of this column are 64-bit integers, in units of 1/{scale}."
         scope.refuse(tau.span, "this threshold is out of reach", hint)
     return tau.value if scale == DOUBLE_SCALE else exact_literal(scope, tau)
 
@@ -198,17 +200,17 @@ def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
 def _join(scope: Scope, statement: Statement, join: JoinClause) -> Join:
     for source, (_, schema) in zip((statement.source, join.source), scope.sources, strict=True):
         if not schema.is_table:
-            scope.refuse(source.span, f"{schema.describe()}, and joins are kept over tables", _JOIN)
+            scope.refuse(source.span, f"{schema.describe()}, and joins are maintained over tables", _JOIN)
     left, right = (schema.name for _, schema in scope.sources)
     if left == right:
         scope.refuse(join.source.span, "a table cannot be joined with itself", _JOIN)
     if statement.having is not None:
-        scope.refuse(statement.having.span, "HAVING does not go with a join", _JOIN)
+        scope.refuse(statement.having.span, "HAVING cannot be combined with a join", _JOIN)
     for item in statement.items:
         if isinstance(item.value, AggregateCall):
             scope.refuse(item.span, "aggregates of a join are not supported", _JOIN)
     if statement.distinct:
-        scope.refuse(statement.items[0].span, "DISTINCT does not go with a join", _JOIN)
+        scope.refuse(statement.items[0].span, "DISTINCT cannot be combined with a join", _JOIN)
     _refuse_order(scope, statement, "a join")
     left_on, right_on = _join_columns(scope, join)
     box = _box(scope, statement)

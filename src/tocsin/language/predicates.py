@@ -16,7 +16,7 @@ def predicate(scope: Scope, condition: Condition) -> Predicate:
     if not isinstance(condition.subject, Column):
         hint = (
             "Over a stream without a window a condition is on one column. "
-            "Declare the stream with a window to keep scored rows."
+            "Declare the stream with a window to maintain scored rows."
         )
         what = "DISTANCE" if isinstance(condition.subject, Distance) else "arithmetic"
         scope.refuse(condition.subject.span, f"{what} is not supported in matching", hint)

@@ -49,8 +49,6 @@ def scored_range(
 
 def _scored(scope: Scope, condition: Condition) -> Expression:
     if isinstance(condition.subject, Distance):
-        hint = (
-            "DISTANCE goes with ORDER BY a column LIMIT k, with MIN to AVG and with DISTINCT, over a table."
-        )
+        hint = "DISTANCE applies to ORDER BY a column LIMIT k, MIN to AVG and DISTINCT, over a table."
         scope.refuse(condition.span, "the live rows of a disk are not supported", hint)
     return condition.subject

@@ -210,7 +210,7 @@ class _Reader:
                 execute(edge.handle(message.subject, message.data))
 
     async def is_drained(self) -> bool:
-        """Whether there is nothing left to read now, and all that the server sent has arrived."""
+        """Whether nothing is left to read, and all that the server sent has arrived."""
         try:
             known = await (self._source or await self._open()).consumer_info()
         except NotFoundError:

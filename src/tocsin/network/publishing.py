@@ -70,7 +70,7 @@ class Publisher:
             raise ParameterError(f"version {zones.version} of the map is not newer than the one in use")
         if not zones.refines(old):
             raise ParameterError(
-                "the next map must split zones of the one in use: make it with `Zones.split`"
+                "the next map must split zones of the one in use: create it with `Zones.split`"
             )
         self._next[space] = zones
 

@@ -136,7 +136,7 @@ class Zones:
             tree = _with_boxes(dims, cuts, left, right, int(given["dimensions"]))
             return cls(tree, int(given["version"]))
         except (KeyError, IndexError, TypeError, ValueError) as failure:
-            raise StateError(f"this is no map of zones: {failure}") from None
+            raise StateError(f"this is not a map of zones: {failure}") from None
 
     def check_invariants(self) -> None:
         """Assert that boxes follow from cuts, and that leaves are the zones. For tests."""

@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound=Index)
 
 
 class Adaptive(Generic[Kind]):
-    """Two indexes with the same answers and the same arrays, one of them in use.
+    """Two indexes with the same answers and the same arrays, one of which is in use.
 
     A switch restores one from the arrays of the other. After `restore` the number of subscriptions decides at
     once, the number of pairs with the next batch.
@@ -98,7 +98,7 @@ class Adaptive(Generic[Kind]):
         return self.current.arrays()
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Cost: as to register all at once."""
+        """Restore the state that `arrays` was taken from. Cost: as to register all at once."""
         self._count = self._count_of_arrays(arrays)
         self._is_large, self._pairs = self._count >= self._switch.min_subscriptions, 0
         self.current = self._make_large() if self._is_large else self._make_small()

@@ -26,9 +26,9 @@ class LimitClass(NamedTuple):
 
 
 class ByLimit:
-    """Indexes of one plan, one for each class of k that has subscriptions, and always the first.
+    """Indexes of one plan: that of the first class of k, and one for each other class with subscriptions.
 
-    All take all rows; a new class starts with the rows of the first.
+    Each receives all rows; that of a new class starts with the rows of the first.
     """
 
     def __init__(self, first: RankedIndex, others: Sequence[LimitClass]) -> None:
@@ -108,7 +108,7 @@ class ByLimit:
         return SubscriptionBounds.concat([cast(RangeIndex, index).bounds() for index in self._indexes()])
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from. Cost: that of the indexes."""
+        """Restore the state that `arrays` was taken from. Cost: that of the indexes."""
         self._class_of = arrays["class_of"].astype(np.int8)
         self._first.restore(_with_prefix_stripped("", arrays))
         for number, make in enumerate(self._make, start=1):
@@ -134,7 +134,7 @@ class ByLimit:
         return [self._first, *(index for index in self._others if index is not None)]
 
     def _index(self, number: int) -> RowIndex:
-        """The index of a class, made if there is none."""
+        """The index of a class, created if there is none."""
         if number == 0:
             return self._first
         index = self._others[number - 1]

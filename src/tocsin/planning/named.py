@@ -44,7 +44,7 @@ Maker: TypeAlias = Callable[[], Index]
 
 
 class NamedIndex(NamedTuple):
-    """How an index is made, and which plans it can hold."""
+    """How an index is created, and which plans it can maintain."""
 
     make: Callable[[Question], Index]
     #: the plans it can hold, in words

@@ -200,7 +200,7 @@ def test_many_joins_of_a_tenant_are_counted_together(hub: Hub) -> None:
     hub.publish("a", "arrow", arrow(1), tenant="t")
     ended = hub.drain_overgrown()
     assert set(ended) == {"heavy/last", *(f"heavy/j{number}" for number in range(5, 20))}
-    assert "2079 pairs at once, and 500 is the most for all of them" in ended["heavy/last"]
+    assert "2079 pairs at once, and at most 500 are allowed for all of them" in ended["heavy/last"]
     assert hub.live("heavy") == 5
     assert hub.live("light") == 4
     hub.delete("a", ["0"], tenant="t")

@@ -40,7 +40,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(snapshot: Path, name: str) 
         path.write_bytes(data)
         with pytest.raises(StateError, match=f"{name} is damaged") as refused:
             Hub(snapshot.parent)
-        assert "Put back" in str(refused.value)
+        assert "Restore" in str(refused.value)
     path.write_bytes(good[:-1])
     with pytest.raises(StateError, match="is damaged"):
         Hub(snapshot.parent)

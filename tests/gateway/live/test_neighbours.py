@@ -169,7 +169,7 @@ def test_an_answer_is_no_longer_than_a_list_may_be(gateway: Gateway) -> None:
         refused = gateway.call("GET", "/v1/subscriptions/all/result")
         assert refused.status_code == 400
         assert refused.json()["error"]["code"] == "limit-too-large"
-        assert "1002 rows, and 1000 is the most" in refused.json()["error"]["message"]
+        assert "1002 rows, and at most 1000 are allowed" in refused.json()["error"]["message"]
         # Two changes as one would need the answer.
         ended = throttled.next()
         assert (ended["type"], "1002 rows" in ended["message"]) == ("ended", True)

@@ -65,6 +65,6 @@ def test_bad_declarations_of_a_score() -> None:
     engine = Engine()
     with pytest.raises(DeclarationError, match="score= is one of sum, max, min, product, not 'mean'"):
         engine.create_stream("visitors", score="mean")
-    with pytest.raises(DeclarationError, match="score= goes with a stream without a window"):
+    with pytest.raises(DeclarationError, match="score= requires a stream without a window"):
         engine.create_stream("flows", columns={"bytes": "double"}, window="10 rows", score="max")
     engine.create_stream("visitors", score="max")

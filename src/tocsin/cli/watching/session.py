@@ -121,7 +121,7 @@ def _columns(inputs: Sequence[Input], wanted: SourceOptions) -> dict[str, str]:
     first, found = shown[0]
     for each, columns in shown[1:]:
         if not first.is_open and set(columns) != set(found):
-            raise DataFailure(f"{each.label}: its columns are not those of {first.label}")
+            raise DataFailure(f"{each.label}: its columns differ from those of {first.label}")
     return found
 
 

@@ -116,9 +116,9 @@ class TextInput:
     def _choose(self, opening: bytes) -> TextFormat:
         for magic, what in _MAGIC.items():
             if opening.startswith(magic):
-                raise DataFailure(f"{self.label}: not text; it begins like {what}")
+                raise DataFailure(f"{self.label}: not text; it looks like {what}")
         if b"\0" in opening[:4096]:
-            raise DataFailure(f"{self.label}: not text; there is a zero byte near its beginning")
+            raise DataFailure(f"{self.label}: not text; it has a zero byte near the beginning")
         looks_like_json = opening.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
         if self._format_name == "jsonl" or (self._format_name is None and looks_like_json):
             self.is_open = True

@@ -1,4 +1,4 @@
-"""Casts Arrow columns to declared types, to the same effect as `values.convert` on each value."""
+"""Casts Arrow columns to declared types, with the same result as `values.convert` on each value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ZONE = r"(Z|[+-]\d\d:\d\d)$"
 
 
 def cast(array: pa.Array, kind: ColumnType) -> pa.Array:
-    """`array`, an outcome of `decoded`, as the declared type; NaN is NULL.
+    """`array`, a result of `decoded`, as the declared type; NaN is NULL.
 
     Raises one of FAILURES if a value does not fit. Cost: linear.
     """

@@ -15,7 +15,7 @@ from tocsin.engine.conversion.casting import refuse_years, without_nan
 from tocsin.engine.conversion.values import ConversionError
 from tocsin.types import ColumnType
 
-#: What Arrow reads as the declared type just as a cast would: it takes more, such as booleans for numbers.
+#: What Arrow reads as the declared type just as a cast would: it accepts more, such as booleans for numbers.
 _TAKEN: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -36,7 +36,7 @@ class _Layout(NamedTuple):
 
 
 def table_of_dicts(rows: Sequence[Any], columns: Mapping[str, ColumnType]) -> pa.Table | None:
-    """The rows as a table of `columns`; None if they have to be looked at column by column."""
+    """The rows as a table of `columns`; None if they must be read column by column."""
     layout = _layout(tuple((name, kind.name) for name, kind in columns.items()))
     nothing: frozenset[type] = frozenset()
     for row in rows:

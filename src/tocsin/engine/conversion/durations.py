@@ -32,7 +32,7 @@ def window_size(text: str, *, source: str) -> tuple[str, int]:
         if match[2].lower() in _MICROSECONDS:
             return "time", _bounded(match, text, source)
     raise DeclarationError(
-        f"stream {source!r}: window {text!r} is not understood; write '1000 rows' or '5 minutes' "
+        f"stream {source!r}: window {text!r} cannot be read; write '1000 rows' or '5 minutes' "
         f"({', '.join(unit + 's' for unit in _MICROSECONDS)})"
     )
 
@@ -43,7 +43,7 @@ def delay_length(text: str, *, source: str) -> int:
     if match and match[2].lower() in _MICROSECONDS:
         return _bounded(match, text, source)
     raise DeclarationError(
-        f"stream {source!r}: delay {text!r} is not understood; write for example '10 seconds'"
+        f"stream {source!r}: delay {text!r} cannot be read; write for example '10 seconds'"
     )
 
 

@@ -39,7 +39,7 @@ NAME = "_name"
 #: A column as given: Arrow, or Python values.
 RawColumn: TypeAlias = "pa.Array[Any] | list[Any]"
 
-#: Python types that Arrow reads as the declared type to the same effect as `convert`.
+#: Python types that Arrow converts to the declared type with the same result as `convert`.
 _READ_BY_ARROW: dict[str, frozenset[type]] = {
     "string": frozenset([str, type(None)]),
     "boolean": frozenset([bool, type(None)]),
@@ -68,7 +68,7 @@ def read_batch(
 ) -> RowBatch:
     """Read rows of any accepted form as `columns`; `extra` is the special column allowed, if any.
 
-    The outcome shares no memory with the caller's data. Cost: linear.
+    The result shares no memory with the caller's data. Cost: linear.
     """
     table = table_of_dicts(rows, columns) if isinstance(rows, list) else None
     if table is not None:
@@ -138,7 +138,7 @@ def as_columns_or_rows(rows: Any, *, source: str) -> dict[str, pa.Array] | list[
 
 
 def _is_of_one_type(values: list[Any]) -> bool:
-    """Whether Arrow reads Python values as they would be read one by one."""
+    """Whether Arrow converts Python values as they would be converted one by one."""
     kinds = set(map(type, values)) - {type(None)}
     return len(kinds) <= 1 and kinds <= {str, int, float, bool}
 
@@ -234,7 +234,7 @@ def _given_columns(rows: Any, source: str) -> dict[str, RawColumn]:
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         return _columns_of_dicts(rows, source)
     if _is_pandas(rows, "DataFrame"):
-        # Column by column: Arrow refuses a whole frame for one column of mixed values.
+        # Column by column, because Arrow refuses a whole frame for one column of mixed values.
         names = [str(name) for name in rows.columns]
         _refuse_twice(names, source)
         return {name: _given(rows.iloc[:, place], name, source) for place, name in enumerate(names)}
@@ -242,7 +242,7 @@ def _given_columns(rows: Any, source: str) -> dict[str, RawColumn]:
         try:
             table = rows if isinstance(rows, pa.Table) else pa.table(rows)
         except FAILURES as failure:
-            raise RowError(f"{source!r}: the rows are no Arrow table: {failure}") from None
+            raise RowError(f"{source!r}: the rows are not an Arrow table: {failure}") from None
         _refuse_twice(table.column_names, source)
         return {name: table.column(name) for name in table.column_names if name != "__index_level_0__"}
     raise RowError(
@@ -253,7 +253,7 @@ def _given_columns(rows: Any, source: str) -> dict[str, RawColumn]:
 
 def _refuse_twice(names: list[str], source: str) -> None:
     if len(set(names)) < len(names):
-        raise RowError(f"{source!r}: a column name comes twice in {names}")
+        raise RowError(f"{source!r}: a column name appears twice in {names}")
 
 
 def _is_pandas(values: Any, name: str) -> bool:
@@ -270,13 +270,17 @@ def _given(values: Any, name: str, source: str) -> RawColumn:
         return values
     is_frame = _is_pandas(values, "DataFrame") or isinstance(values, (pa.Table, Mapping))
     if isinstance(values, (str, bytes)) or is_frame or not isinstance(values, Iterable):
-        raise RowError(f"{source!r}, column {name!r}: a list or an array of values is needed, not {values!r}")
+        raise RowError(
+            f"{source!r}, column {name!r}: a list or an array of values is required, not {values!r}"
+        )
     if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise RowError(f"{source!r}, column {name!r}: an array of one dimension is needed, not {values.ndim}")
+        raise RowError(
+            f"{source!r}, column {name!r}: an array of one dimension is required, not of {values.ndim}"
+        )
     is_series = _is_pandas(values, "Series") or _is_pandas(values, "Index")
     if not isinstance(values, np.ndarray) and not is_series and not hasattr(values, "__arrow_c_stream__"):
         return list(values)
-    # Arrow takes datetime64[25s] for seconds.
+    # Arrow mistakes datetime64[25s] for seconds.
     is_stepped = isinstance(values, np.ndarray) and _is_stepped(values.dtype)
     if getattr(values, "dtype", None) != np.dtype(object) and not is_stepped:
         try:
@@ -318,7 +322,7 @@ def _inferred(values: RawColumn, name: str, source: str) -> pa.Array:
         elif isinstance(value, int) and not -(10**76) < value < 10**76:
             why = "has too many digits"
         else:
-            why = "does not go with the values before it"
+            why = "is of another kind than the values before it"
         raise RowError(f"{source!r}, column {name!r}, row {row}: {_shown(value)} {why}") from None
 
 

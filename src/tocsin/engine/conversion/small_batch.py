@@ -1,4 +1,4 @@
-"""Small batches of dicts, kept as Python values until there are enough for an Arrow table."""
+"""Small batches of dicts, held as Python values until there are enough for an Arrow table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tocsin.types import ColumnType
 
-#: Larger batches are read as a table: cheaper than to check each value.
+#: Larger batches are read as a table, which is cheaper than checking each value.
 SMALL_BATCH_ROWS = 16
 
 
@@ -32,7 +32,7 @@ class SmallBatch:
 
 
 class SmallBatchReader:
-    """Reads dicts of exactly the declared types, to the same effect as `intake`."""
+    """Reads dicts of exactly the declared types, with the same result as `intake`."""
 
     def __init__(self, columns: Mapping[str, ColumnType], key: str, schema: pa.Schema) -> None:
         self._schema = schema

@@ -20,7 +20,7 @@ from tocsin.engine.conversion.arrow import one_array
 #: Up to this many values are formatted one by one: cheaper than an Arrow cast.
 SMALL_COLUMN = 32
 
-#: Made once: `json.dumps` makes one for each text.
+#: Created once: `json.dumps` creates one for each text.
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 _NO_FRACTION = r"\.000000Z$"
@@ -161,7 +161,7 @@ def json_strings(column: pa.Array) -> pa.Array:
 
 
 def json_pairs(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Each two strings as a JSON array."""
+    """Each pair of strings as a JSON array."""
     if len(left) > SMALL_COLUMN:
         return pc.binary_join_element_wise("[", json_strings(left), ", ", json_strings(right), "]", "")
     pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)

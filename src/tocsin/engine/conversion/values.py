@@ -1,6 +1,6 @@
 """Conversion of single Python values to declared types: the definition of what each type accepts.
 
-`intake` reads whole columns faster, to the same effect.
+`intake` converts whole columns faster, with the same result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A group: the subscriptions of one plan key, the index that maintains them, and what it need not know."""
+"""A group: the subscriptions of one plan key, the index that maintains them, and what that need not know."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Group(ABC):
 
     @abstractmethod
     def register(self, slots: Ints, values: Any) -> None:
-        """Hand bound values to the index."""
+        """Register bound values with the index."""
 
     @abstractmethod
     def result(self, slot: int) -> pa.Table:
@@ -112,7 +112,7 @@ class Group(ABC):
         return {"owner": owner, **dict(slots), **dict(with_prefix("index", self.index.arrays()))}
 
     def restore(self, arrays: Arrays) -> None:
-        """Become what `arrays` was taken from."""
+        """Restore the state that `arrays` was taken from."""
         self.owner = arrays["owner"].astype(np.int32)
         self._slots.restore(with_prefix_stripped(arrays, "slots"))
         self.index.restore(with_prefix_stripped(arrays, "index"))

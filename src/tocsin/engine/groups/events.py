@@ -52,7 +52,7 @@ class EventGroup(Group):
         self._batch: EventBatch | None = None
 
     def limits(self, source: str) -> Limits:
-        """Those of the plan that the group was made for: another match may read other columns."""
+        """Those of the plan that opened the group: another match may read other columns."""
         return self._limits
 
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:

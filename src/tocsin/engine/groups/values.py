@@ -119,15 +119,15 @@ class JoinGroup(RowGroup):
         return self._index.apply(self._see(source, delta), self.sources.index(source))
 
     def most(self, source: str, delta: SourceDelta) -> int:
-        """No more pairs than this change by a delta, over all subscriptions. `apply` has to follow."""
+        """An upper bound on the pairs that a delta changes, over all subscriptions. `apply` must follow."""
         return self._index.most(self._see(source, delta), self.sources.index(source))
 
     def count(self, source: str, delta: SourceDelta) -> Longs:
-        """By how many pairs a delta changes each answer, by local slot. `apply` has to follow."""
+        """By how many pairs a delta changes each answer, by local slot. `apply` must follow."""
         return self._index.count(self._see(source, delta), self.sources.index(source))
 
     def _see(self, source: str, delta: SourceDelta) -> RowDelta:
-        """The delta as the index sees it. Its values are counted in, and out: once."""
+        """The delta as the index reads it. Its values are acquired and released once."""
         if self._seen is None:
             side = self.sources.index(source)
             before, after = columns_of(delta, self._boxes[side])

@@ -51,7 +51,7 @@ class Declaration:
         if self.time is not None and not isinstance(self.time, str):
             raise DeclarationError(f"{self.kind} {self.name!r}: time= is a column's name, not {self.time!r}")
         if self.score is not None and (self.kind == "table" or self.window is not None):
-            raise DeclarationError(f"{self.kind} {self.name!r}: score= goes with a stream without a window")
+            raise DeclarationError(f"{self.kind} {self.name!r}: score= requires a stream without a window")
         if self.key is not None and types is not None and self.key not in types:
             raise DeclarationError(
                 f"{self.kind} {self.name!r}: the key {self.key!r} is not among its columns"
@@ -62,7 +62,7 @@ class Declaration:
             return Table(SourceSchema(self.name, "table", types, self.key, windowed=False))
         if self.window is None:
             if self.time is not None or self.delay is not None:
-                raise DeclarationError(f"stream {self.name!r}: time and delay go with a window")
+                raise DeclarationError(f"stream {self.name!r}: time and delay require a window")
             return Stream(SourceSchema(self.name, "stream", types, self.key, windowed=False), self._score())
         return self._window(types)
 
@@ -82,11 +82,11 @@ class Declaration:
         unit, size = window_size(self.window, source=self.name)
         if unit == "time" and self.time is None:
             raise DeclarationError(
-                f"stream {self.name!r}: a window of {self.window} needs time=, the column to go by"
+                f"stream {self.name!r}: a window of {self.window} needs time=, the column that orders it"
             )
         if unit == "rows" and (self.time is not None or self.delay is not None):
             raise DeclarationError(
-                f"stream {self.name!r}: time and delay go with a window of time, not of rows"
+                f"stream {self.name!r}: time and delay require a window of time, not of rows"
             )
         if self.time is not None and (self.time not in types or not types[self.time].is_timestamp):
             raise DeclarationError(

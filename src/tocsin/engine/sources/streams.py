@@ -87,7 +87,7 @@ class EventBatch:
         raise TypeError("only a typed batch has columns")
 
     def coordinates(self, name: str) -> Floats:
-        """A declared column in the coordinates that indexes compare. Raises RowError beyond their limits."""
+        """A declared column in the coordinates that indexes compare. Raises RowError beyond them."""
         raise TypeError("only a typed batch has columns")
 
     def keys(self, positions: np.ndarray) -> pa.Array:
@@ -187,8 +187,8 @@ class SparseBatch(EventBatch):
         for attribute, where in (events.plain if isinstance(events, EventSets) else events).inexact.items():
             if asks(attribute):
                 raise RowError(
-                    f"{self.schema.name!r}, attribute {attribute!r}, {where} is no double, and cannot be "
-                    "compared exactly: declare the stream's columns, or make it a text"
+                    f"{self.schema.name!r}, attribute {attribute!r}, {where} is not a double, and cannot be "
+                    "compared exactly: declare the stream's columns, or make it text"
                 )
         return events
 

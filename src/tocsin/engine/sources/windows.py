@@ -139,7 +139,7 @@ class Window:
                 [np.arange(len(numbers)), self._arrival_that_expires(times, n_live, n_expired)]
             )
         else:
-            # Rows that come and go within the batch are no part of its net effect.
+            # Rows that enter and leave within the batch are not part of its net effect.
             n_unseen = max(n_expired - n_live, 0)
             rows, numbers = rows.slice(n_unseen), numbers[n_unseen:]
             seq = np.array([self.next_number - 1], np.int64)

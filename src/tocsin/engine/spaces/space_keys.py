@@ -89,7 +89,7 @@ def described_ranking(plan: Plan) -> tuple[str, str, bool] | None:
 def space_key_of(plan: Plan, given: Mapping[str, pa.Array]) -> SpaceKey:
     """The space of a statement; `given` holds one value for each parameter shared by all subscribers.
 
-    Subscribers differ in the range with another parameter. The only range of a statement always is that
+    Subscribers differ in the range with another parameter. The only range of a statement is always that
     range, even if its bounds are numbers. Raises ParameterError.
     """
     ranked = described_ranking(plan)

@@ -46,7 +46,7 @@ class SpaceRegistry:
     def __init__(self) -> None:
         self._created: list[SpaceKey] = []
         self._spaces: dict[SpaceKey, SpaceState] = {}
-        #: by table: the registry's version at the last survey, and its outcome
+        #: by table: the registry's version at the last survey, and its result
         self._surveys: dict[str, tuple[int, SubscriptionSurvey]] = {}
 
     def create(self, key: SpaceKey, table: Table) -> None:
@@ -90,13 +90,13 @@ class SpaceRegistry:
         inexact = next((key for key in keys if key.kind != "top-k"), None)
         if epsilon and inexact is not None:
             raise ParameterError(
-                f"an epsilon goes with top-k alone, and there is the space {str(inexact)!r}; use epsilon 0"
+                f"epsilon applies to top-k only, and the space {str(inexact)!r} is not; use epsilon 0"
             )
         if survey.undescribable is not None and others == "refuse":
             raise ParameterError(
-                "messages do not describe what changes for subscriptions such as "
-                f"{survey.undescribable!r}. End them, create a space if they differ in one range, or say "
-                "others='ignore': they stay exact, but nobody is told what changes for them"
+                "messages cannot describe the changes of subscriptions such as "
+                f"{survey.undescribable!r}. End them, create a space if they differ in one range, or pass "
+                "others='ignore': they stay exact, but their changes are not emitted"
             )
 
     def maintain(
@@ -141,7 +141,7 @@ class SpaceRegistry:
             yield from saving.with_prefix(f"space/{number}", space.arrays())
 
     def restore(self, manifest: list[Mapping[str, Any]], arrays: Arrays, tables: Mapping[str, Table]) -> None:
-        """Become what `manifest` and `arrays` describe."""
+        """Restore the state that `manifest` and `arrays` describe."""
         for number, described in enumerate(manifest):
             given = dict(described)
             is_created = given.pop("created")

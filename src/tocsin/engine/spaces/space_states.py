@@ -56,7 +56,7 @@ class SpaceState(ABC):
         return {}
 
     def load(self, arrays: Arrays) -> None:
-        """Load the table's rows, in the order given by `arrays` if it is there."""
+        """Load the table's rows, in the order given by `arrays` if it is present."""
         self.apply_silently(self._table.snapshot_delta())
 
     def subscribe(self, slots: Ints, lo: Floats, hi: Floats) -> None:

@@ -31,7 +31,9 @@ def too_long(count: int, most: int) -> LimitTooLarge | None:
     """The error for an answer of `count` rows; None if it is short enough."""
     if count <= most:
         return None
-    return LimitTooLarge(f"the answer has {count} rows, and {most} is the most here: narrow the statement")
+    return LimitTooLarge(
+        f"the answer has {count} rows, and at most {most} are allowed here: narrow the statement"
+    )
 
 
 def most_pairs(rows: int, max_limit: int) -> int:
@@ -51,7 +53,9 @@ def overgrown_joins(
     of_tenant: dict[str, list[str]] = {}
     for full, count in counts.items():
         if count > most:
-            ended[full] = f"it would have changed by {count} pairs at once, and {most} is the most: narrow it"
+            ended[full] = (
+                f"it would have changed by {count} pairs at once, and at most {most} are allowed: narrow it"
+            )
         else:
             of_tenant.setdefault(full.partition("/")[0], []).append(full)
     for fulls in of_tenant.values():
@@ -61,8 +65,8 @@ def overgrown_joins(
         if total <= together:
             continue
         reason = (
-            f"your joins would have changed by {total} pairs at once, and {together} is the most for all of "
-            "them; the largest were ended, this one among them, by"
+            f"your joins would have changed by {total} pairs at once, and at most {together} are allowed "
+            "for all of them; the largest were ended, among them this one, by"
         )
         for full in sorted(fulls, key=lambda full: (-counts[full], -number_of(full), full)):
             if total <= together:

@@ -28,7 +28,7 @@ def refuse_bombs(body: bytes) -> None:
         raise RowError(f"the body is not an Arrow stream: {failure}") from None
     if rows > 8 * len(body):
         raise RowError(
-            f"an Arrow stream of {len(body)} bytes cannot have {rows} rows: each takes a bit at least"
+            f"an Arrow stream of {len(body)} bytes cannot have {rows} rows: each takes at least a bit"
         )
 
 

@@ -104,7 +104,7 @@ class SubscriptionCatalog:
             self._live[template.tenant] = self.live(template.tenant) + 1
 
     def mark_matured(self, full: str, number: int) -> list[str]:
-        """Mark a threshold as matured; returns the full ids evicted to make room for it."""
+        """Mark a threshold as matured; returns the full ids evicted in its favour."""
         subscription = self._by_id[full]
         self._by_id[full] = subscription._replace(is_matured=True)
         self._live[subscription.template.tenant] -= 1

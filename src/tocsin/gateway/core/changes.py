@@ -72,7 +72,7 @@ class ChangeCoalescer:
     """Coalesces queued batches of changes into one.
 
     Its size is bounded by the client's answer plus the current one, however long the queue grows. Matches and
-    maturities are not part of an answer: the latest is kept and the others are counted.
+    maturities are not part of an answer: the latest is retained and the others are counted.
     """
 
     def __init__(self) -> None:

@@ -54,7 +54,9 @@ class DurableHub(ABC):
         except OSError as failure:
             self.close()
             said = f"{failure.filename or folder}: {failure.strerror or failure}"
-            raise StateError(f"{said}. Nothing is lost: mend it or make room, and start again") from failure
+            raise StateError(
+                f"{said}. Nothing is lost: repair the disk or free some space, and start again"
+            ) from failure
         except BaseException:
             self.close()
             raise
@@ -140,7 +142,7 @@ class DurableHub(ABC):
     def _epoch(self, *, is_new: bool) -> str:
         """The epoch, durable before its first record; a new one if asked for or if its file is missing.
 
-        After a torn end it must be new: the lost records' numbers are reused, and a client may know them.
+        After a torn end it must be new: the lost records' numbers are reused, and clients may have seen them.
         """
         path = self._folder / "epoch"
         if path.exists() and not is_new:

@@ -289,8 +289,8 @@ class Hub(HubState):
     def space(self, tenant: str, name: str, grants: Grants) -> dict[str, Any]:
         """The space of a subscription: the tenant's own ranges, and tiles of the last batch's messages.
 
-        The first call reads the table. From then on each batch is applied twice, until nobody has looked for
-        a while.
+        The first call reads the table. From then on each batch is applied twice, until the space
+        has not been read for a while.
         """
         subscription = self.subscription(tenant, name)
         template = subscription.template
@@ -336,12 +336,12 @@ class Hub(HubState):
 
     def _head(self, tenant: str, checked: Checked, options: Options) -> dict[str, Any]:
         if options.repeat and checked.kind != "threshold":
-            raise ParameterError("repeat goes with a threshold (SUM or COUNT … HAVING)")
+            raise ParameterError("repeat applies to thresholds only (SUM or COUNT … HAVING)")
         template = Template(tenant, checked.sql, checked.kept, checked.kind, (), *options)
         return {"op": "subscribe", "tenant": tenant, "template": template._asdict()}
 
 
 def _refuse_hint(tenant: str, checked: Checked) -> None:
-    """Raise Forbidden if a tenant names an index: the cost of a slow one is everybody's."""
+    """Raise Forbidden if a tenant names an index: every tenant pays for a slow one."""
     if checked.index is not None and tenant != OPERATOR:
-        raise Forbidden("only the operator names the index of a statement: leave out the hint")
+        raise Forbidden("only the operator may name the index of a statement: leave out the hint")

@@ -27,7 +27,7 @@ class IdempotencyKeys:
         if taken is None:
             return None
         if taken.digest not in ("", digest):
-            raise KeyReused("this Idempotency-Key came with another request before: send a new one")
+            raise KeyReused("this Idempotency-Key was used for a different request: send a new one")
         return taken.ack
 
     def remember(self, head: Mapping[str, Any], ack: Ack) -> None:

@@ -1,7 +1,7 @@
 """A sketch of a subscription space, for a page to draw: a point a subscription, a tile a message.
 
 An engine emits either changes or messages for a batch of rows. So a sketch has a small engine of its own,
-with the key and two columns of one table, and publishes every batch to it while somebody looks.
+with the key and two columns of one table, and publishes every batch to it while it is in use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tocsin.language import Operand, Parameter, TopK
 
 logger = logging.getLogger(__name__)
 
-#: Batches after which a sketch that nobody looks at is dropped.
+#: Batches after which an unused sketch is dropped.
 PATIENCE = 500
 
 #: Tiles drawn at most.
@@ -95,7 +95,7 @@ class Sketch:
 
 
 class Sketches:
-    """The sketches most recently looked at, by template."""
+    """The most recently used sketches, by template."""
 
     def __init__(self) -> None:
         #: least recently used first
@@ -116,14 +116,14 @@ class Sketches:
         return sketch
 
     def publish(self, source: str, rows: Any) -> None:
-        """Publish rows to the sketches of their table; drops those that fail or that nobody looks at."""
+        """Publish rows to the sketches of their table; drops those that fail or are unused."""
         for template, sketch in list(self._of_template.items()):
             if sketch.source == source and not _try_publish(sketch, rows):
                 del self._of_template[template]
 
 
 def _try_publish(sketch: Sketch, rows: Any) -> bool:
-    """Publish a batch to a sketch; returns whether to keep the sketch."""
+    """Publish a batch to a sketch; returns whether the sketch is still of use."""
     try:
         sketch.publish(rows)
     except Exception:

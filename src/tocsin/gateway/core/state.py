@@ -60,7 +60,7 @@ class HubState(DurableHub):
             super()._recover()
         finally:
             self._is_replaying = False
-            # What records have ended, those who watched have heard of, or never will.
+            # Joins that replayed records ended: their watchers were notified before, or have gone.
             self._overgrown = {}
 
     def _restore(self) -> int:
@@ -131,7 +131,7 @@ class HubState(DurableHub):
             if not self._catalog.is_free(full):
                 raise Conflict(f"subscription id {name!r} is taken")
         if len(set(fulls)) < len(fulls):
-            raise Conflict("a subscription id comes twice")
+            raise Conflict("a subscription id occurs twice")
         template = Template(**{**head["template"], "names": tuple(columns)})
         self._maintain(template, columns, fulls)
         for full, row in zip(fulls, rows, strict=True):
@@ -195,7 +195,7 @@ class HubState(DurableHub):
     def _bounded(self, record: Record, rows: int) -> Iterator[PairBound | None]:
         """A bound for the joins that the rows of a record change; those that it ends are part of the record.
 
-        So reading the record again ends the same ones, whatever the bound is then.
+        So a replay of the record ends the same joins, whatever the bound is then.
         """
         if self._is_replaying:
             for full in record.head.get("ended", ()):

@@ -98,7 +98,7 @@ def check(sql: str, catalog: Catalog, grants: Grants, scores: Mapping[str, str |
         if condition:
             if isinstance(made, Match) and scores.get(source.name.name) not in (None, "sum"):
                 raise ParameterError(
-                    f"the scores of {source.name.name!r} do not go with a condition on your rows"
+                    f"the scores of {source.name.name!r} cannot be combined with a condition on your rows"
                 )
             label = source.label if statement.join else None
             kept = _conjoined(kept, condition, label, is_match=isinstance(made, Match))
@@ -158,7 +158,7 @@ def _conditions(condition: str) -> tuple[Condition, ...]:
     sql = f"SELECT * FROM t WHERE {condition}"
     read = parse(sql)
     if read.order is not None or read.limit is not None or read.having is not None:
-        raise SQLError("conditions joined by AND are all that is taken here", sql=sql, start=0, end=len(sql))
+        raise SQLError("only conditions joined by AND are supported here", sql=sql, start=0, end=len(sql))
     return read.where
 
 

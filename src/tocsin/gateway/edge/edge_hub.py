@@ -74,7 +74,7 @@ class EdgeHub(Hub):
         return arrived, gone
 
     def update_answers(self, found: Mapping[str, PlacementAnswer]) -> int:
-        """Set current answers; returns the number of changes. A subscription's first answer is no change."""
+        """Set current answers; returns the number of changes. A first answer is not a change."""
         texts, count = [], 0
         for full, now in found.items():
             before = self._latest.get(full)

@@ -89,7 +89,7 @@ class EdgeGeneration:
             except Exception as failure:
                 # No snapshot yet, or no server: answers stay unchanged until there is one.
                 if str(failure) != last_failure:
-                    logger.info("an edge of %s waits: %s", self._edge.space, failure)
+                    logger.info("an edge of %s is waiting: %s", self._edge.space, failure)
                 last_failure = str(failure)
             await asyncio.sleep(PAUSE)
 

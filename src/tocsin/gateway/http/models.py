@@ -110,7 +110,7 @@ class NewSubscriptions(SubscriptionSpec):
 
 
 class Statement(Model):
-    """A statement to look at."""
+    """A statement to check."""
 
     sql: Sql
 
@@ -128,7 +128,7 @@ class Moment(Model):
 
 
 class Event(Model):
-    """An event to try."""
+    """An event to test."""
 
     event: dict[str, Any]
 
@@ -164,7 +164,7 @@ class Hello(Model):
 
 
 class Watch(Model):
-    """Begin to watch: from a snapshot, or after a cursor."""
+    """Start to watch: from a snapshot, or after a cursor."""
 
     subscription: Id
     cursor: Cursor | None = None

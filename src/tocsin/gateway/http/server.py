@@ -108,10 +108,10 @@ class Server:
         """Refuse new connections and close the open ones."""
         self.is_stopping = True
         for connection in list(self.open):
-            connection.close(1012, "the server is stopping: come back with the last cursor")
+            connection.close(1012, "the server is stopping: resume from the last cursor")
 
     async def stop(self) -> None:
-        """Say goodbye, finish what waits, and close."""
+        """Close connections, finish what is queued, and close."""
         self.say_goodbye()
         await self.committer.close()
         self.registry.close()

@@ -43,7 +43,7 @@ def first_key(settings: Settings, *, always: bool = False) -> str | None:
     try:
         if registry.has_keys() and not always:
             return None
-        return registry.create_key(OPERATOR, SCOPES, "made by tocsin serve")[1]
+        return registry.create_key(OPERATOR, SCOPES, "created by tocsin serve")[1]
     finally:
         registry.close()
 

@@ -62,7 +62,7 @@ class _Outcome(NamedTuple):
     result: Any
     failure: BaseException | None
     batches: list[tuple[str, DeliveredBatch]]
-    #: subscriptions that the job has ended beside what it was asked for, and what to tell of it
+    #: subscriptions that the command ended besides its own effect, and the reason to report
     ended: Mapping[str, str] = MappingProxyType({})
 
 
@@ -219,7 +219,7 @@ class GroupCommitter:
             except Exception:
                 # Some feeds got the changes and some did not: stop rather than send wrong answers.
                 logger.critical("delivery failed; restart the server", exc_info=True)
-                self.failure = "the server has failed, and must be restarted"
+                self.failure = "the server has failed and must be restarted"
                 for command in commands:
                     command.done(None, Unavailable(self.failure))
 

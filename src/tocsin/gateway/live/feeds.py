@@ -93,7 +93,7 @@ class Feed:
         self._characters = 0
         #: batches before the waiting ones, coalesced
         self._pending: ChangeCoalescer | None = None
-        #: whether an answer was requested or batches are being coalesced: what comes meanwhile waits
+        #: whether an answer was requested or batches are being coalesced: new batches wait meanwhile
         self._is_busy = False
         self._is_timed = False
         self._not_before = 0.0
@@ -214,8 +214,8 @@ class Feed:
         self._context.count("disconnected")
         self._take_waiting()
         self.is_open = False
-        self._send("too-slow", self.delivered, '"message":"come back with this cursor"')
-        self._sink.close(TOO_SLOW, "too slow: come back with the last cursor")
+        self._send("too-slow", self.delivered, '"message":"resume from this cursor"')
+        self._sink.close(TOO_SLOW, "too slow: resume from the last cursor")
 
     def _may_send(self) -> bool:
         if self._sink.is_full:

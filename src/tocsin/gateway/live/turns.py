@@ -15,7 +15,7 @@ LARGE = 1 << 17
 
 
 class Schedulable(Protocol):
-    """A queued command, as far as scheduling goes."""
+    """A queued command, as the scheduler sees it."""
 
     @property
     def tenant(self) -> str: ...

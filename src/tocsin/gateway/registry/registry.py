@@ -99,7 +99,7 @@ class Registry:
     def create_tenant(self, tenant: Tenant) -> None:
         """Create a tenant. Raises Conflict."""
         if not _NAME.fullmatch(tenant.name):
-            raise DeclarationError("a tenant's name is up to 40 of a-z, 0-9 and -, from a letter on")
+            raise DeclarationError("a tenant's name is up to 40 of a-z, 0-9 and -, and starts with a letter")
         row = TenantRow(
             name=tenant.name, grants=tenant.grants, quotas=asdict(tenant.quotas), created=datetime.now(UTC)
         )
@@ -107,7 +107,7 @@ class Registry:
             with self._session() as session, session.begin():
                 session.add(row)
         except IntegrityError:
-            raise Conflict(f"there is a tenant {tenant.name!r} already") from None
+            raise Conflict(f"tenant {tenant.name!r} exists already") from None
 
     def change_tenant(self, tenant: Tenant) -> None:
         """Replace a tenant's grants and quotas. Raises NotFound."""
@@ -122,7 +122,7 @@ class Registry:
         """Create a key; returns its text, which cannot be shown again. Raises NotFound, BadRequest."""
         wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not wanted or set(scopes) - set(SCOPES):
-            raise BadRequest(f"a key is for one or more of {', '.join(SCOPES)}")
+            raise BadRequest(f"a key has one or more of the scopes {', '.join(SCOPES)}")
         self.tenant(tenant)
         public, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         row = KeyRow(

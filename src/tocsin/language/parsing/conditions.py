@@ -41,7 +41,7 @@ _FLIPPED = {"<": ">", "<=": ">=", "=": "=", "<>": "<>", ">=": "<=", ">": "<"}
 
 
 def read_comparison(node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr] | None:
-    """Left side, operator, right side; None if it is no comparison."""
+    """Left side, operator, right side; None if it is not a comparison."""
     operator = _OPERATORS.get(type(node))
     return None if operator is None else (unwrapped(node.this), operator, unwrapped(node.args["expression"]))
 
@@ -185,13 +185,13 @@ def _refuse(tree: SyntaxTree, node: exp.Expr) -> NoReturn:
             hint = "Only AND joins conditions. Subscribe once for each side of OR, or use IN in matching."
             tree.refuse(node, "OR is not supported", hint)
         case exp.Not():
-            hint = "Turn the condition round: <> for =, >= for <; NOT IN works over streams without a window."
+            hint = "Invert the condition: <> for =, >= for <; NOT IN works over streams without a window."
             tree.refuse(node, "NOT is not supported", hint)
         case exp.Is():
             tree.refuse(node, "IS is not supported: NULL satisfies no condition", CONDITIONS)
         case exp.Column():
             hint = f"Write {Column(node.name)} = TRUE."
-            tree.refuse(node, "a column alone is no condition", hint)
+            tree.refuse(node, "a column alone is not a condition", hint)
         case exp.Between() | exp.In():
             tree.refuse(node, "this is not supported here", CONDITIONS)
         case exp.Subquery() | exp.Select() | exp.Exists():

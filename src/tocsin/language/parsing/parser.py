@@ -36,7 +36,7 @@ _REFUSED_CLAUSES = {
         "GROUP BY is not supported",
         "An aggregate is over all the rows that WHERE leaves; subscribe once per group.",
     ),
-    "offset": ("OFFSET is not supported", "LIMIT k keeps the first k rows."),
+    "offset": ("OFFSET is not supported", "LIMIT k selects the first k rows."),
     "windows": ("WINDOW is not supported", STATEMENT_FORM),
     "qualify": ("QUALIFY is not supported", STATEMENT_FORM),
     "laterals": ("LATERAL is not supported", STATEMENT_FORM),

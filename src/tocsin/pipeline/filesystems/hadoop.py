@@ -106,7 +106,7 @@ class HadoopFileSystem:
     @_raising_oserror
     def make_folder(self, path: str) -> None:
         if not self._system(path).mkdirs(self._path(path)):
-            raise OSError(f"cannot make the folder {path}")
+            raise OSError(f"cannot create the folder {path}")
 
     @_raising_oserror
     def rename(self, source: str, target: str) -> None:

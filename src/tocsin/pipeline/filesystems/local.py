@@ -42,7 +42,7 @@ class LocalFileSystem:
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder atomically; the target must not exist."""
         if self.exists(target):
-            raise FileExistsError(f"cannot move {source}: {target} is there")
+            raise FileExistsError(f"cannot move {source}: {target} exists")
         os.rename(source, target)
 
     def delete(self, path: str) -> None:

@@ -205,7 +205,7 @@ def _refuse_changes(before: dict[str, Any], now: dict[str, Any], checkpoint: str
         raise JobError(f"indexes were {indexes} and are {now['indexes']}; {advice}")
     for name, declared in before["sources"].items():
         if now["sources"].get(name) != declared:
-            what = "is gone" if name not in now["sources"] else "is declared differently"
+            what = "has been removed" if name not in now["sources"] else "is declared differently"
             raise JobError(f"{declared['kind']} {name!r} {what}; {advice}")
     for number, section in enumerate(before["subscriptions"]):
         if number >= len(now["subscriptions"]) or now["subscriptions"][number] != section:

@@ -1,4 +1,4 @@
-"""Checks of a job beyond types: names, statements, and settings that do not go together."""
+"""Checks of a job beyond types: names, statements, and incompatible settings."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class JobValidator:
         if settings.epsilon and form.kind != "top-k":
             self._refuse(
                 ("job", "epsilon"),
-                f"epsilon applies to top-k alone; subscriptions {where[1]} is another",
+                f"epsilon applies to top-k only; subscriptions {where[1]} is of another kind",
             )
         if settings.algorithm == "dense" and (section.params is not None or section.id is not None):
             self._refuse(
@@ -128,7 +128,7 @@ class JobValidator:
         self._ids.add(section.id)
 
     def _check_messages(self) -> None:
-        """What a job that writes messages cannot have."""
+        """Refuse what a job that writes messages cannot have."""
         for name, declaration in self._job.declarations.items():
             if declaration.kind != "table":
                 self._refuse(("streams", name), f"messages describe tables, and {name!r} is a stream")
@@ -137,7 +137,7 @@ class JobValidator:
                 ("sink", "format"), "messages contain lists, which CSV cannot represent; use parquet or json"
             )
         if self._job.sink.rows:
-            self._refuse(("sink", "rows"), "rows goes with changes; a message has the row's key")
+            self._refuse(("sink", "rows"), "rows applies to changes; a message has the row's key")
 
     def _check_sink(self) -> None:
         sink = self._job.sink

@@ -60,7 +60,7 @@ def read_file(
             if kind == "parquet":
                 wanted = pa.parquet.ParquetFile(file).schema_arrow.names
                 if len(set(wanted)) < len(wanted):
-                    raise ValueError(f"a column name comes twice in {wanted}")
+                    raise ValueError(f"a column name appears twice in {wanted}")
                 file.seek(0)
                 table = pa.parquet.read_table(file, columns=[n for n in wanted if _is_wanted(n, columns)])
                 return _whole(table)
@@ -183,7 +183,7 @@ def _unusable(row: Any) -> str | None:
         return "not a JSON object"
     for name, value in row.items():
         if not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
-            return f"{json.dumps(name)}: half a character (a lone surrogate)"
+            return f"{json.dumps(name)}: not valid text (a lone surrogate)"
     return None
 
 

@@ -104,7 +104,7 @@ class ParametersPacker:
             return
         for name, array in given.items():
             if not any(fits(array.type) for fits in PARAMETER_TYPES):
-                reason = f"column {name!r} is {array.type}, which no parameter can be"
+                reason = f"column {name!r} is {array.type}, which is not a type of parameters"
                 yield from self._all(path, file, positions, reason)
                 return
         columns = {name: self._value(name, array) for name, array in given.items()}

@@ -187,7 +187,7 @@ class Log:
 
     def _refuse_if_broken(self) -> None:
         if self.is_broken:
-            raise StateError("the log could not be written; start again to go on from what is on disk")
+            raise StateError("the log could not be written; restart to continue from what is on disk")
 
 
 def encode(record: Record, safe: int = 0) -> bytes:
@@ -236,9 +236,9 @@ def _is_known_safe(data: bytes, place: int, number: int) -> bool:
 def _refusal(path: Path, place: int, number: int) -> str:
     return (
         f"{path} is damaged at byte {place}: record {number} was acknowledged and cannot be read. "
-        "Nothing has been changed. Put back a copy of the folder; or, to go on without this record and all "
+        "Nothing has been changed. Restore a copy of the folder; or, to continue without this record and all "
         f"that came after it, cut it off (truncate -s {place} {path}), remove the log files after it, and "
-        f"remove {path.parent / 'epoch'}: cursors of before must not be taken for new ones"
+        f"remove {path.parent / 'epoch'}: older cursors must not be mistaken for new ones"
     )
 
 

@@ -152,9 +152,9 @@ def _write(folder: Path, state: State) -> None:
 
 def _refusal(snapshot: Path, named: str, what: str) -> str:
     return (
-        f"{snapshot / named} {what}: this snapshot cannot be read. Nothing has been changed. Put back "
-        f"a copy of {snapshot.parent}, and remove the file 'epoch' in it: cursors of before "
-        "must not be taken for new ones"
+        f"{snapshot / named} {what}: this snapshot cannot be read. Nothing has been changed. Restore "
+        f"a copy of {snapshot.parent}, and remove the file 'epoch' in it: older cursors "
+        "must not be mistaken for new ones"
     )
 
 

@@ -47,7 +47,7 @@ async def _change_tenant(call: Call) -> Any:
 async def _keys(call: Call) -> Any:
     whose = call.query.tenant or call.tenant
     if whose != call.tenant and call.tenant != OPERATOR:
-        raise Forbidden("you may look at the keys of your own tenant")
+        raise Forbidden("you may list the keys of your own tenant only")
     found = await asyncio.to_thread(call.server.registry.keys, whose)
     return {"keys": [_key(each) for each in found]}
 
@@ -56,7 +56,7 @@ async def _create_key(call: Call) -> Any:
     wanted: NewKey = call.given
     tenant = wanted.tenant or call.tenant
     if tenant != call.tenant and call.tenant != OPERATOR:
-        raise Forbidden("you may make keys of your own tenant")
+        raise Forbidden("you may create keys of your own tenant only")
     info, text = await asyncio.to_thread(
         call.server.registry.create_key, tenant, tuple(wanted.scopes), wanted.label
     )
@@ -107,7 +107,7 @@ ENDPOINTS = [
         "POST",
         "/v1/tenants",
         "operator",
-        "Make a tenant",
+        "Create a tenant",
         _create_tenant,
         model=NewTenant,
         status=201,
@@ -135,7 +135,7 @@ ENDPOINTS = [
         "POST",
         "/v1/keys",
         "admin",
-        "Make a key; it is shown this once",
+        "Create a key; it is shown only once",
         _create_key,
         model=NewKey,
         status=201,

@@ -147,7 +147,7 @@ async def body_of(request: Request, server: Server) -> AsyncIterator[bytes]:
                         )
                     parts.append(part)
         except TimeoutError:
-            raise TooSlow(f"a body comes within {server.settings.body_patience:g} seconds") from None
+            raise TooSlow(f"a body must arrive within {server.settings.body_patience:g} seconds") from None
         yield b"".join(parts)
     finally:
         server.held_bytes -= size
@@ -224,7 +224,7 @@ def _response(endpoint: Endpoint, result: Any) -> Response:
 def _query(model: type[BaseModel], request: Request) -> BaseModel:
     given = request.query_params.multi_items()
     if len({name for name, _ in given}) < len(given):
-        raise BadRequest("a query parameter comes twice")
+        raise BadRequest("a query parameter is given twice")
     try:
         return model.model_validate_strings(dict(given))
     except ValidationError as failure:
@@ -237,6 +237,6 @@ def _require(who: Identity, scope: str) -> None:
     if scope == "operator":
         require(who, "admin")
         if who.tenant.name != OPERATOR:
-            raise Forbidden("this is for the admins of the server")
+            raise Forbidden("this is for admins of the operator's tenant")
         return
     require(who, scope)

@@ -14,17 +14,17 @@ from tocsin.gateway.http.api.endpoints import Endpoint
 from tocsin.gateway.http.models import ID, NAME
 
 _REFUSALS = {
-    "400": "The request is wrong; the error says where.",
+    "400": "The request is invalid; the error says where.",
     "401": "There is no valid key.",
-    "403": "The key is not for this.",
-    "404": "There is no such thing, or it is not yours.",
+    "403": "The key does not allow this.",
+    "404": "It does not exist, or is not yours.",
     "408": "The body did not come in time.",
-    "409": "It is there already, or a job feeds this gateway and has it.",
+    "409": "It exists already, or belongs to the job that feeds this gateway.",
     "410": "The cursor is too old: take a new snapshot.",
-    "413": "The body is too long.",
-    "415": "The body is of a type that is not read here.",
-    "422": "The Idempotency-Key came with another request before.",
-    "429": "A quota is used up; Retry-After says when to come back.",
+    "413": "The body is too large.",
+    "415": "The content type of the body is not supported.",
+    "422": "The Idempotency-Key was used for a different request.",
+    "429": "A quota is used up; Retry-After says when to retry.",
     "503": "The server is starting, stopping, or cannot write its log.",
 }
 
@@ -40,7 +40,7 @@ def describe(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "Tocsin gateway",
             "version": __version__,
-            "description": "Register standing queries, publish rows, and be told what changes.",
+            "description": "Register standing queries, publish rows, and receive what changes.",
         },
         "paths": paths,
         "components": {

@@ -55,7 +55,7 @@ def with_description(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
             "GET",
             "/metrics",
             "operator",
-            "What the server counts, for Prometheus",
+            "The server's metrics, for Prometheus",
             _metrics,
             answer="text/plain",
         ),

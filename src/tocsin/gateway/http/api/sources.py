@@ -164,7 +164,7 @@ ENDPOINTS = [
             schema=schemas.listed(f"{kind}s", schemas.SOURCE),
         ),
         Endpoint(
-            "GET", f"/v1/{kind}s/{{name}}", "any", f"Look at a {kind}", _get(kind), schema=schemas.SOURCE
+            "GET", f"/v1/{kind}s/{{name}}", "any", f"Describe a {kind}", _get(kind), schema=schemas.SOURCE
         ),
         Endpoint(
             "POST",
@@ -190,7 +190,7 @@ ENDPOINTS = [
         "POST",
         "/v1/streams/{name}/advance",
         "publish",
-        "Let time move on in a windowed stream",
+        "Advance the time of a windowed stream",
         _advance,
         model=Moment,
         schema=schemas.RECEIPT,
@@ -199,7 +199,7 @@ ENDPOINTS = [
         "POST",
         "/v1/streams/{name}/try",
         "subscribe",
-        "Try an event against your matches, without publishing it",
+        "Test an event against your matches, without publishing it",
         _try,
         model=Event,
         schema=schemas.TRIED,

@@ -97,7 +97,9 @@ def _check_ids(table: pa.Table) -> None:
         raise BadRequest("ids must be strings")
     for name in column.to_pylist():
         if name is None or not _ID.fullmatch(name):
-            raise BadRequest("an id is up to 128 of A-Z, a-z, 0-9 and . _ : -, from a letter or digit on")
+            raise BadRequest(
+                "an id is up to 128 of A-Z, a-z, 0-9 and . _ : -, and starts with a letter or digit"
+            )
 
 
 async def _list(call: Call) -> Any:
@@ -189,7 +191,7 @@ ENDPOINTS = [
         "GET",
         "/v1/subscriptions/{id}",
         "subscribe",
-        "Look at a subscription",
+        "Describe a subscription",
         _get,
         schema=schemas.SUBSCRIPTION,
     ),
@@ -206,7 +208,7 @@ ENDPOINTS = [
         "GET",
         "/v1/subscriptions/{id}/explain",
         "subscribe",
-        "Which index keeps it, and how",
+        "Which index maintains it, and how",
         _explain,
         schema=schemas.EXPLANATION,
     ),
@@ -231,7 +233,7 @@ ENDPOINTS = [
         "GET",
         "/v1/spaces",
         "subscribe",
-        "What can be subscribed to where a job feeds this gateway; elsewhere any statement can",
+        "Spaces that can be subscribed to, where a job feeds this gateway; elsewhere any statement can",
         _spaces,
         schema=schemas.SPACES,
     ),
@@ -239,7 +241,7 @@ ENDPOINTS = [
         "POST",
         "/v1/check",
         "subscribe",
-        "What a statement would be, without registering it",
+        "Check a statement without registering it",
         _check,
         model=Statement,
         schema=schemas.CHECKED,

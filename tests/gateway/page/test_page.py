@@ -271,7 +271,7 @@ def test_a_key_that_is_revoked_leads_back_to_the_form(browser: Any, gateway: Gat
     page.goto(gateway.url)
     refused = gateway.ok("POST", "/v1/keys", {"scopes": ["publish"]})
     made = gateway.ok("POST", "/v1/keys", {"scopes": ["subscribe"]})
-    for key, words in ((refused["key"], "not for subscribe"), (made["key"], "not valid any more")):
+    for key, words in ((refused["key"], "lacks the scope subscribe"), (made["key"], "no longer valid")):
         page.get_by_label("Key", exact=True).fill(key)
         page.keyboard.press("Enter")
         if key == made["key"]:

@@ -1,4 +1,4 @@
-// The page: signs in, shows what is subscribed to, and keeps it moving.
+// The page: signs in, and shows the subscriptions live.
 
 import { Alert, Board, Matches, counted } from "./boards.js";
 import { Editor } from "./editor.js";
@@ -9,7 +9,7 @@ import { Tocsin } from "./tocsin.js";
 
 const LISTED = 200;
 const AT_FIRST = 8;
-const STATUS = { live: "live", connecting: "connecting", lost: "lost, coming back", refused: "signed out" };
+const STATUS = { live: "live", connecting: "connecting", lost: "lost, reconnecting", refused: "signed out" };
 
 class Page {
   constructor(client, me) {
@@ -27,7 +27,7 @@ class Page {
     client.onstatus = (status) => {
       find("status").textContent = STATUS[status];
       find("status").dataset.status = status;
-      if (status === "refused") signOut("This key is not valid any more.");
+      if (status === "refused") signOut("This key is no longer valid.");
     };
   }
 
@@ -41,7 +41,7 @@ class Page {
     ];
   }
 
-  /** What can be asked of: tables and streams, or the spaces of the job that feeds this gateway. */
+  /** What can be queried: tables and streams, or the spaces of the job that feeds this gateway. */
   async sources() {
     const { fed, spaces } = await this.client.request("GET", "/v1/spaces");
     for (const id of ["matcher-card", "space-card", "alerts-section"]) find(id).hidden = fed;
@@ -54,7 +54,7 @@ class Page {
     this.matcher.sources(streams);
   }
 
-  /** Subscriptions made and ended elsewhere come and go here too. Those that are not shown cost nothing. */
+  /** Show subscriptions registered elsewhere, remove those that ended. Those that are not shown cost nothing. */
   async refresh() {
     const { subscriptions } = await this.client.request("GET", `/v1/subscriptions?limit=${LISTED}`);
     const ids = new Set(subscriptions.map((each) => each.id));
@@ -81,12 +81,12 @@ class Page {
     const place = find(kind === "threshold" ? "alerts" : "boards");
     if (isOwn) place.prepend(card.element);
     else place.append(card.element);
-    const listen = (what, message, answer) => this.heard(card, what, message, answer);
+    const listen = (what, message, answer) => this.receive(card, what, message, answer);
     card.stop = this.client.watch(id, listen, { throttle: 0.2 });
     counted();
   }
 
-  heard(card, what, message, answer) {
+  receive(card, what, message, answer) {
     if (what === "ended") return this.remove(card.subscription.id);
     if (card instanceof Alert) {
       if (message.progress) card.progress(message.progress);
@@ -111,7 +111,7 @@ class Page {
   }
 
   async end(card) {
-    // Who works with the keyboard goes on where the card was; the server may tell of its end first.
+    // Keyboard focus continues where the card was; the server may report its end first.
     const next = card.element.nextElementSibling || card.element.previousElementSibling;
     try {
       await this.client.request("DELETE", `/v1/subscriptions/${card.subscription.id}`);
@@ -131,14 +131,14 @@ class Page {
     }
   }
 
-  /** Let go of everything. */
+  /** Release everything. */
   close() {
     this.timers?.forEach(clearInterval);
     for (const id of [...this.shown.keys()]) this.remove(id);
     this.client.close();
   }
 
-  /** What no change tells: how far alerts are, and the tiles of the last update. */
+  /** Poll what changes do not contain: the progress of alerts, and the tiles of the last update. */
   async measure() {
     if (document.hidden) return;
     await this.space.look();
@@ -155,7 +155,7 @@ let page = null;
 async function signIn(key) {
   const client = new Tocsin(key);
   const me = await client.request("GET", "/v1/me");
-  if (!me.scopes.includes("subscribe")) throw new Error("This key is not for subscribe: the page has nothing to show.");
+  if (!me.scopes.includes("subscribe")) throw new Error("This key lacks the scope subscribe: the page has nothing to show.");
   sessionStorage.setItem("tocsin-key", key);
   find("signin-error").hidden = true;
   find("signin").hidden = true;
@@ -165,7 +165,7 @@ async function signIn(key) {
   await page.start();
 }
 
-/** Back to the form, which says why. */
+/** Return to the form, which shows the reason. */
 function signOut(reason) {
   sessionStorage.removeItem("tocsin-key");
   page?.close();
@@ -204,5 +204,5 @@ find("theme").onclick = () => {
 
 const theme = localStorage.getItem("tocsin-theme");
 if (theme) document.documentElement.dataset.theme = theme;
-const kept = sessionStorage.getItem("tocsin-key");
-if (kept) signIn(kept).catch(() => sessionStorage.removeItem("tocsin-key"));
+const savedKey = sessionStorage.getItem("tocsin-key");
+if (savedKey) signIn(savedKey).catch(() => sessionStorage.removeItem("tocsin-key"));

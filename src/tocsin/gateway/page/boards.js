@@ -27,7 +27,7 @@ export class Board {
           {
             class: "plain",
             type: "button",
-            title: "How it is kept",
+            title: "How it is maintained",
             "aria-label": `Explain ${subscription.id}`,
             onclick: () => explain(this),
           },
@@ -62,23 +62,23 @@ export class Board {
     flash(this.value, "changed");
   }
 
-  /** Rows slide from where they were to where they are; new ones glow. */
+  /** Rows slide from their old place to the new one; new rows glow. */
   move(kind, message, entries) {
     const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
     const visible = entries.slice(0, SHOWN);
     const touched = new Set(message.changes.filter((c) => c.op !== "leave").map((c) => c.key));
     const scores = visible.map((entry) => entry.score).filter((score) => typeof score === "number");
     const most = Math.max(...scores.map(Math.abs), 0);
-    const kept = new Map();
+    const rows = new Map();
     visible.forEach((entry, place) => {
       const row = this.rows.get(entry.key) || this.row();
       this.fill(row, entry, place + 1, most);
       if (this.list.children[place] !== row) this.list.insertBefore(row, this.list.children[place] || null);
-      kept.set(entry.key, row);
+      rows.set(entry.key, row);
     });
-    for (const [key, row] of this.rows) if (kept.get(key) !== row) row.remove();
-    this.rows = kept;
-    for (const [key, row] of kept) {
+    for (const [key, row] of this.rows) if (rows.get(key) !== row) row.remove();
+    this.rows = rows;
+    for (const [key, row] of rows) {
       if (kind === "changes" && touched.has(key)) flash(row, before.has(key) ? "changed" : "entered");
       if (before.has(key) && !calm()) slide(row, before.get(key) - row.getBoundingClientRect().top);
     }
@@ -108,7 +108,7 @@ export class Board {
   }
 }
 
-/** Thresholds: how far they are, and that they rang. */
+/** Thresholds: their progress, and when they rang. */
 export class Alert {
   constructor(subscription, { end }) {
     this.subscription = subscription;
@@ -151,7 +151,7 @@ export class Alert {
     this.says.textContent = `${shown(reached)} of ${shown(whole)}, ${shown(missing)} to go`;
   }
 
-  /** When it rang before somebody looked. */
+  /** Show when it rang before this watch. */
   before(changes) {
     this.times.replaceChildren();
     for (const change of changes) this.note(change, "earlier");

@@ -1,4 +1,4 @@
-// The SQL box: says what a statement would be, and underlines what is wrong with it.
+// The SQL box: says what kind a statement is, and underlines its error.
 
 import { find, make } from "./elements.js";
 
@@ -43,19 +43,19 @@ export class Editor {
           sql: EXAMPLES[source.kind](source.name, columns),
         };
       }),
-      "There is no table or stream yet that you may see.",
+      "There is no table or stream yet that you may read.",
     );
   }
 
-  /** What a job that feeds the gateway has; nothing else can be asked there. */
+  /** The spaces of the job that feeds the gateway; nothing else can be queried there. */
   spaces(spaces) {
     this.offer(
       spaces.map(({ space, source, sql }) => ({ name: source, about: space.replace(/\bFROM \S+ ?/, ""), title: space, sql })),
-      "The job that feeds this gateway has no space yet that you may see.",
+      "The job that feeds this gateway has no space yet that you may read.",
     );
   }
 
-  /** Buttons that each put a statement into the box. Those that are there already stay, and keep the focus. */
+  /** Buttons that each put a statement into the box. Unchanged ones stay, so that they retain the focus. */
   offer(offers, otherwise) {
     const text = JSON.stringify(offers);
     if (text === this.offered) return;
@@ -119,11 +119,11 @@ export class Editor {
     );
   }
 
-  /** The text again, behind the box, with the wrong piece marked. */
+  /** Repeat the text behind the box, with the offending piece marked. */
   underline(sql, error) {
     const marked = find("underline");
     if (!error || error.start === undefined) return marked.replaceChildren();
-    // Places are counted in characters, not in halves of them.
+    // Positions count code points, not UTF-16 units.
     const letters = [...sql];
     const piece = letters.slice(error.start, error.end).join("");
     marked.replaceChildren(letters.slice(0, error.start).join(""), make("mark", {}, piece || " "), letters.slice(error.end).join(""));
@@ -143,7 +143,7 @@ export class Editor {
       const made = await this.client.request("POST", "/v1/subscriptions", asked);
       find("name").value = "";
       this.underline(sql, null);
-      this.say(`${made.id} is kept from now on.`, [], null);
+      this.say(`${made.id} is registered.`, [], null);
       this.subscribed(made);
     } catch (failure) {
       this.refused(sql, failure);
@@ -151,7 +151,7 @@ export class Editor {
   }
 }
 
-/** What was typed, as a number where it is one. */
+/** The input, as a number if it is one. */
 function read(text) {
   const number = Number(text);
   return text.trim() !== "" && Number.isFinite(number) ? number : text;

@@ -2,7 +2,7 @@
 
 export const find = (id) => document.getElementById(id);
 
-/** An element with attributes and children; texts are texts, never markup. */
+/** An element with attributes and children; text is inserted as text, never as markup. */
 export function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -17,7 +17,7 @@ export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches
 
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 
-/** A value as people read it. */
+/** A value for display. */
 export function shown(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "number") return plain.format(value);

@@ -27,7 +27,7 @@ export class Matcher {
     this.suggest();
   }
 
-  /** An event of the chosen stream to start from, unless somebody has typed another. */
+  /** An event of the chosen stream to start from, unless the user has typed another. */
   suggest() {
     const columns = this.streams.find((source) => source.name === find("stream").value)?.columns;
     if (!columns || find("event").value !== this.example) return;
@@ -44,13 +44,13 @@ export class Matcher {
       event = JSON.parse(find("event").value);
     } catch (failure) {
       says.className = "error";
-      says.textContent = `This is no JSON: ${failure.message}`;
+      says.textContent = `This is not JSON: ${failure.message}`;
       return;
     }
     try {
       const { tried } = await this.client.request("POST", `/v1/streams/${find("stream").value}/try`, { event });
       const count = tried.filter((each) => each.matches).length;
-      says.textContent = tried.length ? `${count} of ${tried.length} match` : "nobody matches events of this stream yet";
+      says.textContent = tried.length ? `${count} of ${tried.length} match` : "no subscription matches events of this stream yet";
       tried.sort((a, b) => b.matches - a.matches);
       find("verdicts").replaceChildren(...tried.map(verdict));
     } catch (failure) {
@@ -70,7 +70,7 @@ function verdict({ id, matches, said, predicates }) {
   );
 }
 
-/** Ranges as people write them: an open bound is kept as the closed one at the next double. */
+/** Ranges as people write them: an open bound is stored as the closed one at the next double. */
 function tidy(line) {
   return line.replace(/ from (\S+) to (\S+): /, (whole, low, high) => {
     const parts = [];

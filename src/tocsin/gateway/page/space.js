@@ -1,4 +1,4 @@
-// Subscription space: a range [lo, hi] is the point (lo, hi); a message is a tile of all points it is for.
+// Subscription space: a range [lo, hi] is the point (lo, hi); a message is the tile of all points that it applies to.
 
 import { find, make, shown } from "./elements.js";
 
@@ -169,10 +169,10 @@ export class Space {
       .map(([lo, hi]) => ({ lo, hi, far: Math.hypot(this.place.x(lo) - px, this.place.y(hi) - py) }))
       .sort((a, b) => a.far - b.far)[0];
     if (!near || near.far > 12) return this.say();
-    this.tell(near.lo, near.hi);
+    this.describe(near.lo, near.hi);
   }
 
-  /** From point to point with the arrow keys, in the order of their lower ends. */
+  /** Arrow keys move between points, in the order of their lower ends. */
   step(event) {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!by || !this.drawn?.ranges.length) return;
@@ -181,21 +181,21 @@ export class Space {
     const now = this.at === null ? -1 : ranges.findIndex(([lo, hi]) => lo === this.at[0] && hi === this.at[1]);
     this.at = ranges[(now + by + ranges.length) % ranges.length];
     this.draw();
-    this.tell(...this.at);
+    this.describe(...this.at);
   }
 
-  tell(lo, hi) {
+  describe(lo, hi) {
     const tile = this.tileOf(lo, hi);
-    const about = tile ? `was told of ${tile.key}${tile.gone ? ", which left" : ""}` : "was not concerned";
+    const about = tile ? `was updated with ${tile.key}${tile.gone ? ", which left" : ""}` : "was not affected";
     find("space-says").textContent = `[${shown(lo)}, ${shown(hi)}] ${about}`;
   }
 
   say() {
     if (!this.drawn) return;
-    if (this.at) return this.tell(...this.at);
+    if (this.at) return this.describe(...this.at);
     const { ranges, tiles } = this.drawn;
-    const told = ranges.filter(([lo, hi]) => this.tileOf(lo, hi)).length;
-    const last = tiles.length ? `The last update: ${plural(tiles.length, "message")} for ${told} of them.` : "No update yet.";
+    const affected = ranges.filter(([lo, hi]) => this.tileOf(lo, hi)).length;
+    const last = tiles.length ? `The last update: ${plural(tiles.length, "message")} for ${affected} of them.` : "No update yet.";
     find("space-says").textContent = `${plural(ranges.length, "subscription")}. ${last}`;
   }
 }

@@ -1,4 +1,4 @@
-// The browser client of the gateway: requests, and watches that come back by themselves.
+// The browser client of the gateway: requests, and watches that reconnect by themselves.
 
 export class GatewayError extends Error {
   constructor(status, error) {
@@ -105,11 +105,11 @@ export class Tocsin {
 
   ask(id, watch) {
     const at = watch.cursor === null ? {} : { cursor: watch.cursor };
-    // An error comes back with the request that it is about.
+    // An error refers to the request that caused it.
     this.send({ type: "watch", subscription: id, request: { watch: id }, ...at, ...watch.options });
   }
 
-  /** A watch of what has ended meanwhile is over; one that cannot begin yet is tried again. */
+  /** End the watch of a subscription that has ended; retry one that cannot start yet. */
   refused(message) {
     const id = message.request?.watch;
     const watch = this.watches.get(id);

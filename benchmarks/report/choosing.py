@@ -14,17 +14,17 @@ PUBLISH = "Tocsin, publish"
 
 #: When to take something else.
 ADVICE = {
-    "NumPy scan": "a few hundred subscriptions, or one question over many; nothing to install or to keep",
+    "NumPy scan": "a few hundred subscriptions, or one question over many; nothing to install or maintain",
     "NumPy, sorted batch": "sums over ranges of one column, in batches as large as the set of subscriptions, "
     "where the row that crossed a threshold does not matter",
-    "Polars join_where": "events and subscriptions are both at hand, as tables, and are joined once. It "
+    "Polars join_where": "both events and subscriptions exist as tables, and are joined once. It "
     "sorts both again for every batch, on all cores; a row alone costs as much",
     "DuckDB range join": "the same, with SQL around it, or more data than memory",
     "PostgreSQL, GiST": "subscriptions must be durable, change in transactions, or live beside other tables, "
     "and events come by the hundred a second",
     "rtree": "boxes alone, in two or three dimensions; also finds the nearest",
     "intervaltree": "a few thousand ranges in pure Python, with objects attached",
-    "Spark SQL": "a job that asks once over what is there, and keeps nothing between batches",
+    "Spark SQL": "a job that evaluates a query once over existing data, without state between batches",
 }
 
 

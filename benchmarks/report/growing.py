@@ -1,4 +1,4 @@
-"""How costs grow: exponents, pictures, memory, and where the engine goes over to an index."""
+"""How costs grow: exponents, pictures, memory, and where the engine switches to an index."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _memory_table(groups: dict[str, list[Record]]) -> str:
 
 
 def _switch(records: Sequence[Record]) -> str:
-    """Where the index passes the scan, where the engine goes over, and what its choice costs."""
+    """Where the index passes the scan, where the engine switches, and what its choice costs."""
     groups = {name.replace(FEW, ", "): subjects for name, subjects in _groups(records).items()}
     if not groups:
         return ""
@@ -119,7 +119,7 @@ def _switch(records: Sequence[Record]) -> str:
         rows.append((name, passed, f"{int(marks[name]):,}", where))
     headings = ("", "the index is faster from", "the engine takes it from", "most that the choice costs")
     return (
-        "**Where the engine goes over from the scan to the index**\n\nThe dotted line is where it does; "
+        "**Where the engine switches from the scan to the index**\n\nThe dotted line is where it does; "
         "for thresholds it depends on the size of batches, for the others it is one number for all, so it is "
         "not the best for each. The last column is the time of the "
         "engine if that of the better one of the two is 1, at worst among the sizes measured.\n\n"

@@ -149,7 +149,7 @@ def statements_section(records: Iterable[Record]) -> str:
     won = [[f"{count:,}", *(_faster(pairs, count, batch) for batch in batches)] for count in counts]
     return (
         f"Events a second through `engine.publish` at {size} and, in brackets, how many times a NumPy scan, "
-        "which only finds whom an event concerns: it keeps no answers and writes no changes.\n\n"
+        "which only finds the affected subscriptions: it maintains no answers and emits no changes.\n\n"
         f"{table(headings, rows)}\n\nOf how many statements the engine is faster than that scan, by "
         "subscriptions and batches. For few subscriptions, or rows that cannot be sent together, that easier "
         f"task is done faster by NumPy.\n\n{table(('subscriptions', *headings[1:]), won)}\n"

@@ -25,8 +25,8 @@ INTRO = """# Benchmarks
 This page is written by `python -m benchmarks --report` from `benchmarks/results/`; nothing in it is typed by
 hand. `make bench` measures everything at 100,000 subscriptions{quick}, `make bench-full` at a million and
 more{full}; the first time, kernels are compiled before that. Figures are medians of repeats that take turns
-with their rivals; in brackets the least and the most. Rivals answer the same questions and are held to the
-same answers. At the end: [the machine, and how it was measured](#how-it-was-measured).
+with their rivals; in brackets the least and the most. Rivals answer the same questions, and all
+answers are compared. At the end: [the machine, and how it was measured](#how-it-was-measured).
 """
 
 RULES = """
@@ -35,7 +35,7 @@ RULES = """
   repeat.
 - Indexes are timed in processor seconds of one core. What a user would take instead is timed by the wall:
   some of it uses both cores, and one is a server.
-- "Scan" in the table below is what NumPy took in the same run to hold a value against a million ranges,
+- "Scan" in the table below is what NumPy took in the same run to compare a value with a million ranges,
   "three ranges" what it took to scan 100,000 subscriptions of three ranges for an event: the speed of the
   machine in that hour. The reference machine, for which the goals are, took 0.25 ms for the latter.
 - A rival that we wrote *counts* only if it takes at most 1.5 times what a well-built one takes on the

@@ -36,7 +36,7 @@ def test_a_rival_that_wins_is_named_and_advised() -> None:
     text = choosing.choices_section(known)
     assert f"Polars join_where is 1.33 times as fast as Tocsin, publish: {case}." in text
     assert "NumPy scan is" not in text
-    assert "| Polars join_where | events and subscriptions are both at hand" in text
+    assert "| Polars join_where | both events and subscriptions exist as tables" in text
     assert "| NumPy scan | 50 | 25 |" in text
 
 

@@ -187,13 +187,13 @@ class AsyncClient:
 
     async def subscriptions(self) -> list[dict[str, Any]]:
         """All your subscriptions."""
-        found: list[dict[str, Any]] = []
+        subscriptions: list[dict[str, Any]] = []
         query = ""
         while True:
             page = await self._get(f"/v1/subscriptions?limit=1000{query}")
-            found += page["subscriptions"]
+            subscriptions += page["subscriptions"]
             if page["next"] is None:
-                return found
+                return subscriptions
             query = f"&after={page['next']}"
 
     async def result(self, sid: str) -> list[dict[str, Any]]:
@@ -265,11 +265,11 @@ class AsyncClient:
     async def _retry(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         """Send an idempotent request, with retries."""
         pause = 0.1
-        for left in reversed(range(ATTEMPTS)):
+        for attempts_left in reversed(range(ATTEMPTS)):
             try:
                 return await self._request(method, path, **given)
             except GatewayFailure as failure:
-                if not left or failure.status not in (UNREACHED, 429, 503):
+                if not attempts_left or failure.status not in (UNREACHED, 429, 503):
                     raise
             await asyncio.sleep(pause)
             pause *= 2
@@ -279,8 +279,11 @@ class AsyncClient:
         try:
             response = await self._http.request(method, path, **given)
         except httpx.TransportError as failure:
-            said = {"code": "unreached", "message": f"no gateway answers at {self._http.base_url}: {failure}"}
-            raise GatewayFailure(UNREACHED, said) from failure
+            unreached = {
+                "code": "unreached",
+                "message": f"no gateway answers at {self._http.base_url}: {failure}",
+            }
+            raise GatewayFailure(UNREACHED, unreached) from failure
         if response.is_success:
             answer: dict[str, Any] = response.json() if response.content else {}
             return answer

@@ -58,12 +58,12 @@ class Grid(NamedTuple):
             return coordinates
         if self.scale == 0:
             return ordinals.doubles(coordinates)
-        found: Floats = coordinates / float(10 ** min(self.scale, EXACT_POWER))
+        values: Floats = coordinates / float(10 ** min(self.scale, EXACT_POWER))
         is_hard = (np.abs(coordinates) > EXACT_WHOLE) | (self.scale > EXACT_POWER)
         is_hard &= np.isfinite(coordinates)
         units = ordinals.decode(coordinates[is_hard]).tolist()
-        found[is_hard] = [float(Decimal(unit).scaleb(-self.scale, EXACTLY)) for unit in units]
-        return found
+        values[is_hard] = [float(Decimal(unit).scaleb(-self.scale, EXACTLY)) for unit in units]
+        return values
 
     def point(self, coordinate: float) -> float | int | Decimal:
         """The value at a coordinate, exactly; itself if it is no point."""
@@ -104,11 +104,11 @@ class Grid(NamedTuple):
             power = float(10 ** min(self.scale, EXACT_POWER))
             units = np.rint(values * power)
             is_plain = (np.abs(units) < EXACT_WHOLE) & (units / power == values) & (self.scale <= EXACT_POWER)
-        found: Longs = np.where(is_plain, units, 0).astype(np.int64)
+        floors: Longs = np.where(is_plain, units, 0).astype(np.int64)
         is_exact = is_plain.copy()
         for place in np.flatnonzero(~is_plain).tolist():
-            found[place], is_exact[place] = self.floor_one(float(values[place]))
-        return found, is_exact
+            floors[place], is_exact[place] = self.floor_one(float(values[place]))
+        return floors, is_exact
 
     def _of_decimals(self, values: pa.Array) -> Floors:
         units, fits, _ = unscaled(values)
@@ -116,12 +116,12 @@ class Grid(NamedTuple):
         is_plain = fits & (0 <= finer <= 18)
         most = _BEYOND // 10 ** max(finer, 0)
         is_plain &= (units <= most) & (units >= -most)
-        found: Longs = np.where(is_plain, units, 0) * np.int64(10 ** min(max(finer, 0), 18))
+        floors: Longs = np.where(is_plain, units, 0) * np.int64(10 ** min(max(finer, 0), 18))
         is_exact = is_plain.copy()
         hard = np.flatnonzero(~is_plain)
         for place, value in zip(hard.tolist(), values.take(pa.array(hard)).to_pylist(), strict=True):
-            found[place], is_exact[place] = self.floor_one(value)
-        return found, is_exact
+            floors[place], is_exact[place] = self.floor_one(value)
+        return floors, is_exact
 
     def floor_one(self, value: float | Decimal) -> tuple[int, bool]:
         """As `floor`, of one number."""

@@ -48,9 +48,9 @@ def doubles(codes: NDArray[np.float64]) -> NDArray[np.float64]:
     is_large = (np.abs(codes) > EXACT) & np.isfinite(codes)
     if not is_large.any():
         return codes
-    found = codes.copy()
-    found[is_large] = decode(codes[is_large])
-    return found
+    values = codes.copy()
+    values[is_large] = decode(codes[is_large])
+    return values
 
 
 def encode_one(value: int) -> float:

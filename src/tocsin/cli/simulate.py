@@ -34,12 +34,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         spec = read_spec(options.spec)
         if options.only:
-            kept = tuple(figure for figure in spec.figures if figure.name in options.only)
-            if not kept:
-                known = ", ".join(figure.name for figure in spec.figures)
-                print(f"{options.spec}: no such figure; there are: {known}", file=sys.stderr)
+            figures = tuple(figure for figure in spec.figures if figure.name in options.only)
+            if not figures:
+                names = ", ".join(figure.name for figure in spec.figures)
+                print(f"{options.spec}: no such figure; there are: {names}", file=sys.stderr)
                 return BAD_USAGE
-            spec = replace(spec, figures=kept)
+            spec = replace(spec, figures=figures)
         folder = Path(options.out or spec.name)
         count = _simulate(spec, folder, len(runs_of(spec)))
         drawn = draw_figures(spec, folder)

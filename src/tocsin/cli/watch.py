@@ -68,10 +68,10 @@ def _run(options: argparse.Namespace) -> int:
             inputs.append((_source_of(path, options), each))
         sources = {source: [each for name, each in inputs if name == source] for source, _ in inputs}
         keys = _parse_keys(options.table, set(sources))
-        wanted = SourceOptions(keys, options.window, options.time, options.sparse, types)
+        source_options = SourceOptions(keys, options.window, options.time, options.sparse, types)
         publishing = PublishOptions(options.batch, options.each, options.rows, options.top, options.skip_bad)
         watch = Watch(tocsin.Engine(), publishing)
-        watch.declare(sources, wanted)
+        watch.declare(sources, source_options)
         try:
             titles = subscribe_all(watch.engine, options.sql, params, options.params, repeat=options.repeat)
         except tocsin.SQLError as failure:
@@ -121,10 +121,10 @@ def _parse_columns(text: str | None) -> dict[str, str]:
     return types
 
 
-def _parse_keys(given: Sequence[str], sources: set[str]) -> dict[str | None, str]:
+def _parse_keys(texts: Sequence[str], sources: set[str]) -> dict[str | None, str]:
     """`KEY` for every source, or `NAME=KEY` for one."""
     keys: dict[str | None, str] = {}
-    for text in given:
+    for text in texts:
         name, equals, key = text.rpartition("=")
         if equals and name not in sources:
             raise UsageFailure(f"--table {text}: no source {name!r}; there are {', '.join(sorted(sources))}")

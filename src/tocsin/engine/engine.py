@@ -197,9 +197,9 @@ class Engine:
         if top is not None:
             raise ParameterError(f"top requires a stream without a window; {source.schema.describe()}")
         if isinstance(source, Table):
-            given, deletes = source.read(data)
-            check_limits(given, self._subscriptions.limits_of(source), source=name)
-            delta = source.apply(given, deletes, each=each)
+            upserts, deletes = source.read(data)
+            check_limits(upserts, self._subscriptions.limits_of(source), source=name)
+            delta = source.apply(upserts, deletes, each=each)
             return self._subscriptions.emit_row_changes(source, delta, with_rows=rows, pairs=pairs)
         assert source.schema.columns is not None
         batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
@@ -238,8 +238,8 @@ class Engine:
         The statement ranks one column of a table or selects its values, and its subscribers differ in one
         range. `params` are the parameters shared by all of them. Cost: linear in the table.
         """
-        made = self._planner.plan(sql).plan
-        key = space_key_of(made, scalar_columns(params))
+        logical = self._planner.plan(sql).plan
+        key = space_key_of(logical, scalar_columns(params))
         table = self._table(key.source)
         check_live_rows(table, key.limits(table.store.schema))
         self._spaces.create(key, table)
@@ -276,15 +276,15 @@ class Engine:
         survey = self._subscriptions.survey(table)
         keys = self._spaces.keys(name, survey)
         self._spaces.check(keys, survey, algorithm, epsilon, others)
-        given, deletes = table.read(data)
+        upserts, deletes = table.read(data)
         maintained = self._spaces.maintained(name)
         new = least_limits(key.limits(table.store.schema) for key in keys if key not in maintained)
         check_live_rows(table, new)
-        check_limits(given, least_limits([new, self._subscriptions.limits_of(table)]), source=name)
+        check_limits(upserts, least_limits([new, self._subscriptions.limits_of(table)]), source=name)
         is_sparse = algorithm == "sparse"
         self._subscriptions.clear_limits()
         self._spaces.maintain(table, keys, survey, is_sparse=is_sparse)
-        delta = table.apply(given, deletes, each=False)
+        delta = table.apply(upserts, deletes, each=False)
         emitted = self._spaces.emit(keys, delta, is_sparse=is_sparse, epsilon=float(epsilon))
         self._subscriptions.apply_silently(table, delta)
         return emitted
@@ -298,8 +298,8 @@ class Engine:
         table = self._table(name)
         keys = {str(key): key for key in self._spaces.keys(name, self._subscriptions.survey(table))}
         if space not in keys:
-            known = ", ".join(map(repr, keys)) or "none"
-            raise ParameterError(f"{name!r} has no space {space!r}; it has {known}")
+            names = ", ".join(map(repr, keys)) or "none"
+            raise ParameterError(f"{name!r} has no space {space!r}; it has {names}")
         return self._spaces.snapshot(keys[space], table)
 
     @locked

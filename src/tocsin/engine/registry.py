@@ -72,9 +72,9 @@ class SubscriptionRegistry:
 
     def refuse_taken(self, ids: pa.Array) -> None:
         """Raise DuplicateSubscription if an id is in use, or occurs twice."""
-        taken = self.ids.find(ids) >= 0
-        if taken.any():
-            raise DuplicateSubscription(f"subscription id {ids[int(np.argmax(taken))].as_py()!r} is taken")
+        is_taken = self.ids.find(ids) >= 0
+        if is_taken.any():
+            raise DuplicateSubscription(f"subscription id {ids[int(np.argmax(is_taken))].as_py()!r} is taken")
         counts = ids.value_counts()
         if len(counts) < len(ids):
             again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()

@@ -39,10 +39,10 @@ class StatementPlanner:
         if sql not in self._plans:
             statement = parse(sql)
             catalog = {name: source.schema for name, source in self._sources.items()}
-            made = plan(statement, catalog)
+            logical = plan(statement, catalog)
             if len(self._plans) >= CACHED_PLANS:
                 self._plans.clear()
-            self._plans[sql] = self._planned(made, catalog, statement.index)
+            self._plans[sql] = self._planned(logical, catalog, statement.index)
         return self._plans[sql]
 
     def clear(self) -> None:

@@ -58,18 +58,18 @@ class Subscriptions:
 
     def add(self, planned: PlannedStatement, sql: str, batch: ParameterBatch, repeat: bool) -> pa.Array:
         """Register subscriptions to a statement; their ids. Cost: linear; the first reads the source."""
-        made, key, index = planned
-        if repeat and not isinstance(made, Threshold):
+        plan, key, index = planned
+        if repeat and not isinstance(plan, Threshold):
             raise ParameterError("repeat applies to thresholds only (SUM or COUNT … HAVING)")
-        if "id" in parameters(made):
+        if "id" in parameters(plan):
             raise ParameterError("a parameter cannot be named :id, which names the subscription itself")
         number = self._group_of_key.get(key)
         group = (
             self._groups[number]
             if number is not None
-            else build_group(made, self._sources, self.registry.ids, index)
+            else build_group(plan, self._sources, self.registry.ids, index)
         )
-        values = group.bind(made, batch.columns, batch.n_rows, repeat)
+        values = group.bind(plan, batch.columns, batch.n_rows, repeat)
         if number is None and isinstance(group, RowGroup):
             for name in group.sources:
                 check_live_rows(cast(Table | Window, self._sources[name]), group.limits(name))
@@ -87,13 +87,13 @@ class Subscriptions:
         self, planned: PlannedStatement, sql: str, ids: pa.Array, conjunctions: Conjunctions
     ) -> None:
         """Register conjunctions, which are subscriptions without a template. Cost: linear."""
-        made, key, index = planned
-        assert isinstance(made, Match)
+        plan, key, index = planned
+        assert isinstance(plan, Match)
         number = self._group_of_key.get(key)
         if number is None:
-            group = build_group(made, self._sources, self.registry.ids, index)
+            group = build_group(plan, self._sources, self.registry.ids, index)
             number = self._open(group, key, sql)
-        self._register(number, ids, (made.select, conjunctions))
+        self._register(number, ids, (plan.select, conjunctions))
 
     def end(self, sid: str) -> None:
         """End a subscription. Raises UnknownSubscription. Cost: constant."""
@@ -108,9 +108,9 @@ class Subscriptions:
         for number in np.unique(numbers).tolist():
             group = self._groups[number]
             if isinstance(group, RowGroup):
-                found = group.index.result(locals_[numbers == number])
+                answers = group.index.result(locals_[numbers == number])
                 seq = np.array([self._sources[group.sources[0]].next_number - 1], np.int64)
-                tables.append(changes_table([(group, found)], seq, self.registry.ids, with_rows=with_rows))
+                tables.append(changes_table([(group, answers)], seq, self.registry.ids, with_rows=with_rows))
         if tables:
             return pa.concat_tables(tables)
         return changes_table([], np.empty(0, np.int64), self.registry.ids, with_rows=with_rows)
@@ -140,10 +140,10 @@ class Subscriptions:
         """Apply events to all groups that read their stream; the changes. Ends what has matured."""
         batch = source.read(rows)
         groups = [(number, cast(EventGroup, group)) for number, group in self._groups_of(source.schema.name)]
-        given = [group.read(batch) for _, group in groups]
+        inputs = [group.read(batch) for _, group in groups]
         source.next_number += len(batch)
         reported = [
-            (group, group.apply(batch, part, top)) for (_, group), part in zip(groups, given, strict=True)
+            (group, group.apply(batch, part, top)) for (_, group), part in zip(groups, inputs, strict=True)
         ]
         table = changes_table(reported, batch.seq, self.registry.ids, with_rows=with_rows)
         for (number, group), (_, changes) in zip(groups, reported, strict=True):
@@ -183,8 +183,8 @@ class Subscriptions:
         """The limits of a source, also within those of statements that may have no subscriptions yet."""
         name = source.schema.name
         limits = [] if isinstance(source, Stream) else [self.limits_of(source)]
-        for made, _, index in planned:
-            group = build_group(made, self._sources, self.registry.ids, index)
+        for plan, _, index in planned:
+            group = build_group(plan, self._sources, self.registry.ids, index)
             if name in group.sources:
                 limits.append(group.limits(name))
         return least_limits(limits)
@@ -209,8 +209,8 @@ class Subscriptions:
         """Restore the state that `manifest`, the registry's arrays and `group_arrays` were taken from."""
         self.registry.restore(saving.with_prefix_stripped(arrays, "registry"))
         for number, sql in manifest["groups"]:
-            made, key, index = planner.plan(sql)
-            group = build_group(made, self._sources, self.registry.ids, index)
+            plan, key, index = planner.plan(sql)
+            group = build_group(plan, self._sources, self.registry.ids, index)
             group.restore(saving.with_prefix_stripped(arrays, f"group/{number}"))
             self._groups[number] = group
             self._group_of_key[key] = number

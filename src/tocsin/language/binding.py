@@ -165,9 +165,9 @@ def _predicate(values: ParameterColumns, predicate: Predicate) -> BoundPredicate
     if predicate.operator == "BETWEEN" and predicate.type is None:
         kinds = {values.type_of(operand) for operand in predicate.operands}
         if len(kinds) > 1:
-            found = " and ".join(sorted(kinds))
+            types = " and ".join(sorted(kinds))
             raise ParameterError(
-                f"the ends of the range of {predicate.attribute!r} are of two types: {found}"
+                f"the ends of the range of {predicate.attribute!r} are of two types: {types}"
             )
     weight = values.numbers(predicate.weight, finite="a weight")
     return BoundPredicate(predicate.attribute, predicate.operator, operands, weight)

@@ -57,13 +57,13 @@ def typed_operand(scope: Scope, value: Value, column: ColumnType | None, name: s
             return _time(scope, text, value.span)
         case (StringLiteral(text) | TimestampLiteral(text), "date"):
             return _date(scope, text, value.span)
-    wanted = {
+    expected = {
         "string": "a string",
         "boolean": "TRUE or FALSE",
         "timestamp": "a time",
         "date": "a date",
     }.get(kind, "a number")
-    hint = f"Compare it with {wanted}, or with a :parameter."
+    hint = f"Compare it with {expected}, or with a :parameter."
     scope.refuse(value.span, f"{name} is a {kind}, and cannot be compared with this", hint)
 
 

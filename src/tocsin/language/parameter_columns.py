@@ -130,8 +130,8 @@ class ParameterColumns:
                 return times, np.ones(self.count, np.bool_)
             return times // DAY, times % DAY == 0
         if not _is_number(arrow):
-            wanted = "time" if kind.is_timestamp else "date" if kind.is_date else "number"
-            self._fail(name, f"is {arrow}, but a {wanted} is needed")
+            expected = "time" if kind.is_timestamp else "date" if kind.is_date else "number"
+            self._fail(name, f"is {arrow}, but a {expected} is needed")
         if _types.is_floating(arrow):
             is_nan = np.isnan(array.to_numpy(zero_copy_only=False))
             if is_nan.any():

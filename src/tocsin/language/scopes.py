@@ -51,17 +51,17 @@ class Scope:
     def resolve(self, column: Column) -> ResolvedColumn:
         """The one column that a name means. Raises SQLError if it is unknown or ambiguous."""
         candidates = self._qualified(column)
-        found = [each for each in candidates if each.columns is None or column.name in each.columns]
-        if len(found) > 1:
+        matching = [each for each in candidates if each.columns is None or column.name in each.columns]
+        if len(matching) > 1:
             labels = " or ".join(str(Column(column.name, label)) for label, _ in self.sources)
             self.refuse(column.span, f"{column.name!r} is a column of both tables", f"Write {labels}.")
-        if not found:
-            known = [name for each in candidates for name in each.columns or ()]
+        if not matching:
+            names = [name for each in candidates for name in each.columns or ()]
             where = " or ".join(repr(each.name) for each in candidates)
-            hint = did_you_mean(column.name, known, "columns")
+            hint = did_you_mean(column.name, names, "columns")
             self.refuse(column.span, f"{where} has no column {column.name!r}", hint)
-        columns = found[0].columns
-        return ResolvedColumn(found[0], column.name, None if columns is None else columns[column.name])
+        columns = matching[0].columns
+        return ResolvedColumn(matching[0], column.name, None if columns is None else columns[column.name])
 
     def _qualified(self, column: Column) -> list[SourceSchema]:
         if column.source is None:

@@ -108,11 +108,11 @@ class Edge:
         """Start, or start over. Cost: reading the snapshot, and k searches per subscription."""
         self._maps, self._zones, self._applied, self._ended = {}, {}, {}, {}
         self._maps[origin.zones.version] = origin.zones
-        found = origin.zones.find(self._points)
+        zone_of = origin.zones.find(self._points)
         keys = KeyInterner()
         instructions: list[Instruction] = [Subscribe(space_subject(self.root, self.space, MAP))]
-        for zone in np.unique(found).tolist():
-            numbers = np.flatnonzero(found == zone).astype(np.int32)
+        for zone in np.unique(zone_of).tolist():
+            numbers = np.flatnonzero(zone_of == zone).astype(np.int32)
             answers = new_zone_answers(self._described, self._lo[numbers], self._hi[numbers], keys)
             answers.start(origin.rows)
             # The snapshot includes all messages of its own seq, whatever their n.
@@ -126,21 +126,21 @@ class Edge:
         read = unpack(payload)
         if read.kind == MAP:
             return self._add_map(Zones.from_json(read.header["zones"]))
-        held = self._zones.get(subject)
-        if held is None:
+        zone = self._zones.get(subject)
+        if zone is None:
             return []
         if read.kind == MOVE:
             self._ended[subject] = int(read.header["version"])
             return self._move(subject)
-        return self._apply(subject, held, read)
+        return self._apply(subject, zone, read)
 
     def result(self, subscription: int | str) -> list[Entry]:
         """The answer of a subscription, by number or by id."""
         number = subscription if isinstance(subscription, int) else (self._ids or {}).get(subscription, -1)
-        for held in self._zones.values():
-            place = int(np.searchsorted(held.numbers, number))
-            if place < len(held.numbers) and held.numbers[place] == number:
-                return held.answers.result(place)
+        for zone in self._zones.values():
+            place = int(np.searchsorted(zone.numbers, number))
+            if place < len(zone.numbers) and zone.numbers[place] == number:
+                return zone.answers.result(place)
         raise UnknownSubscription(f"this edge has no subscription {subscription!r}")
 
     def answers(self) -> pa.Table:
@@ -150,7 +150,7 @@ class Edge:
         order = np.argsort(table.column("number").to_numpy(), kind="stable")
         return table.take(pa.array(order))
 
-    def _apply(self, subject: str, held: _Zone, read: Payload) -> list[Instruction]:
+    def _apply(self, subject: str, zone: _Zone, read: Payload) -> list[Instruction]:
         table = read.table
         assert table is not None
         seq, n = table.column("seq").to_numpy(), table.column("n").to_numpy()
@@ -161,8 +161,8 @@ class Edge:
         if not is_new.all():
             table = table.filter(pa.array(is_new))
         self._applied[subject] = int(seq[-1]), int(n[-1])
-        notified = held.answers.apply(table)
-        return [Deliver(held.numbers[notified])] if len(notified) else []
+        notified = zone.answers.apply(table)
+        return [Deliver(zone.numbers[notified])] if len(notified) else []
 
     def _add_map(self, zones: Zones) -> list[Instruction]:
         self._maps[zones.version] = zones
@@ -176,13 +176,15 @@ class Edge:
         if zones is None:
             return []
         del self._ended[subject]
-        held, applied = self._zones.pop(subject), self._applied.pop(subject)
+        zone_answers, applied = self._zones.pop(subject), self._applied.pop(subject)
         instructions: list[Instruction] = [Unsubscribe(subject)]
-        found = zones.find(self._points[held.numbers])
-        for zone in np.unique(found).tolist():
-            places = np.flatnonzero(found == zone).astype(np.int32)
-            part = held.answers if len(places) == len(found) else held.answers.part(places)
-            instructions.append(Subscribe(self._add_zone(version, zone, held.numbers[places], part, applied)))
+        zone_of = zones.find(self._points[zone_answers.numbers])
+        for zone in np.unique(zone_of).tolist():
+            places = np.flatnonzero(zone_of == zone).astype(np.int32)
+            part = zone_answers.answers if len(places) == len(zone_of) else zone_answers.answers.part(places)
+            instructions.append(
+                Subscribe(self._add_zone(version, zone, zone_answers.numbers[places], part, applied))
+            )
         return instructions
 
     def _add_zone(
@@ -208,8 +210,10 @@ def origin_of(maps: Sequence[bytes], snapshots: Sequence[bytes]) -> Origin:
         raise StateError("there is no snapshot yet")
     seq = max(whole)
     tables = [parts[seq][number].table for number in sorted(parts[seq])]
-    known = [(int(read.header["since"]), Zones.from_json(read.header["zones"])) for read in map(unpack, maps)]
-    usable = [zones for since, zones in known if since <= seq]
+    maps_since = [
+        (int(read.header["since"]), Zones.from_json(read.header["zones"])) for read in map(unpack, maps)
+    ]
+    usable = [zones for since, zones in maps_since if since <= seq]
     if not usable:
         raise StateError("there is no map of zones as old as the snapshot")
     return Origin(max(usable, key=lambda zones: zones.version), pa.concat_tables(tables), seq)

@@ -117,8 +117,8 @@ class NatsCarrier:
         snapshots = await self._all(space_subject(self.root, edge.space, SNAPSHOT))
         origin = origin_of([each.data for each in maps], [each.data for each in snapshots])
         # Messages that a snapshot does not include are published after it.
-        mine = (each for each in snapshots if unpack(each.data).header["seq"] == origin.seq)
-        return origin, min(each.metadata.sequence.stream for each in mine)
+        parts = (each for each in snapshots if unpack(each.data).header["seq"] == origin.seq)
+        return origin, min(each.metadata.sequence.stream for each in parts)
 
     async def run(
         self,
@@ -134,7 +134,7 @@ class NatsCarrier:
         when the edge has read all that was stored at its start. Raises StateError if the server lost the
         stream and a new one was created: its positions mean something else, and the edge must start over.
         """
-        made = (await self._stream.stream_info(self.root)).created
+        created = (await self._stream.stream_info(self.root)).created
         origin, place = await self.origin(edge)
         readers: list[_Reader] = []
         tasks: set[asyncio.Task[None]] = set()
@@ -146,7 +146,7 @@ class NatsCarrier:
                     deliver(instruction)
             subjects = [each.subject for each in instructions if isinstance(each, Subscribe)]
             if subjects:
-                readers.append(_Reader(self._stream, self.root, subjects, place, made))
+                readers.append(_Reader(self._stream, self.root, subjects, place, created))
                 tasks.add(asyncio.create_task(readers[-1].read(edge, execute, ending)))
 
         execute(edge.start(origin))
@@ -187,14 +187,14 @@ class _Reader:
         name: str,
         subjects: list[str],
         place: int,
-        made: datetime | None = None,
+        created: datetime | None = None,
     ) -> None:
         self._stream = stream
         self._name = name
         self._subjects = subjects
         self._place = place
         #: creation time of the stream that `place` refers to; None for any
-        self._made = made
+        self._made = created
         self._source: JetStreamContext.PullSubscription | None = None
         self._seen = 0
 
@@ -212,17 +212,17 @@ class _Reader:
     async def is_drained(self) -> bool:
         """Whether nothing is left to read, and all that the server sent has arrived."""
         try:
-            known = await (self._source or await self._open()).consumer_info()
+            info = await (self._source or await self._open()).consumer_info()
         except NotFoundError:
             # The server was unavailable for long, or is another one: continue from here.
             self._source = None
             return False
         except TRANSIENT:
             return False
-        if known.delivered is not None and known.delivered.consumer_seq != self._seen:
+        if info.delivered is not None and info.delivered.consumer_seq != self._seen:
             self._source = None
             return False
-        return not known.num_pending
+        return not info.num_pending
 
     async def fetch(self) -> list[Msg]:
         """The next payloads; none if none arrived in time."""
@@ -234,22 +234,22 @@ class _Reader:
                 await asyncio.sleep(FETCH_SECONDS)
             await self.is_drained()
             return []
-        kept = []
+        in_order = []
         for message in messages:
-            known = message.metadata
-            if known.sequence.consumer != self._seen + 1:
+            metadata = message.metadata
+            if metadata.sequence.consumer != self._seen + 1:
                 # Some payload was sent and did not arrive: read again from after the last that did.
                 self._source = None
                 break
-            self._seen = known.sequence.consumer
-            self._place = known.sequence.stream + 1
-            kept.append(message)
-        return kept
+            self._seen = metadata.sequence.consumer
+            self._place = metadata.sequence.stream + 1
+            in_order.append(message)
+        return in_order
 
     async def _open(self) -> JetStreamContext.PullSubscription:
         if self._made is not None:
-            known = await self._stream.stream_info(self._name)
-            if known.created != self._made:
+            info = await self._stream.stream_info(self._name)
+            if info.created != self._made:
                 raise StateError(f"the stream {self._name!r} was lost and created again")
         config = ConsumerConfig(
             ack_policy=AckPolicy.NONE,
@@ -259,8 +259,8 @@ class _Reader:
             inactive_threshold=INACTIVE_SECONDS,
             mem_storage=True,
         )
-        made = await self._stream.add_consumer(self._name, config)
-        self._source = await self._stream.pull_subscribe_bind(made.name, self._name)
+        consumer = await self._stream.add_consumer(self._name, config)
+        self._source = await self._stream.pull_subscribe_bind(consumer.name, self._name)
         self._seen = 0
         return self._source
 

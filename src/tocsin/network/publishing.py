@@ -81,12 +81,12 @@ class Publisher:
         """
         outbound = []
         for space in pc.unique(messages.column("space")).to_pylist():
-            mine = messages.filter(pc.equal(messages.column("space"), space))
-            mine = mine.sort_by([("seq", "ascending"), ("n", "ascending")])
-            outbound += self._open_if_new(space, mine)
-            outbound += self._apply_switch(space, int(mine.column("seq")[0].as_py()))
-            outbound += self._by_zone(space, mine)
-            self._seq[space] = int(mine.column("seq")[-1].as_py())
+            of_space = messages.filter(pc.equal(messages.column("space"), space))
+            of_space = of_space.sort_by([("seq", "ascending"), ("n", "ascending")])
+            outbound += self._open_if_new(space, of_space)
+            outbound += self._apply_switch(space, int(of_space.column("seq")[0].as_py()))
+            outbound += self._by_zone(space, of_space)
+            self._seq[space] = int(of_space.column("seq")[-1].as_py())
         return outbound
 
     def snapshot(self, rows: pa.Table) -> list[OutboundMessage]:
@@ -96,14 +96,14 @@ class Publisher:
         """
         outbound = []
         for space in pc.unique(rows.column("space")).to_pylist():
-            mine = rows.filter(pc.equal(rows.column("space"), space))
+            of_space = rows.filter(pc.equal(rows.column("space"), space))
             # A batch may have snapshots of several moments: the newest suffices.
-            newest = pc.max(mine.column("seq"))
-            mine = mine.filter(pc.equal(mine.column("seq"), newest))
+            newest = pc.max(of_space.column("seq"))
+            of_space = of_space.filter(pc.equal(of_space.column("seq"), newest))
             if newest.as_py() < self._seq.get(space, newest.as_py()):
                 raise ParameterError(f"the snapshot of {space!r} is older than messages that were posted")
-            outbound += self._open_if_new(space, mine)
-            parts = split_table(mine)
+            outbound += self._open_if_new(space, of_space)
+            parts = split_table(of_space)
             subject = space_subject(self.root, space, SNAPSHOT)
             for number, part in enumerate(parts):
                 header = {"seq": newest.as_py(), "part": number, "parts": len(parts)}
@@ -135,15 +135,15 @@ class Publisher:
 
     def _by_zone(self, space: str, messages: pa.Table) -> list[OutboundMessage]:
         zones = self._zones[space]
-        found, ends = zones.intersecting(areas_of_table(messages, zones.dimensions))
+        zone_of, ends = zones.intersecting(areas_of_table(messages, zones.dimensions))
         place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-        order = np.argsort(found, kind="stable")
-        found, place = found[order], place[order]
-        begins = np.flatnonzero(np.diff(found, prepend=-1))
+        order = np.argsort(zone_of, kind="stable")
+        zone_of, place = zone_of[order], place[order]
+        begins = np.flatnonzero(np.diff(zone_of, prepend=-1))
         outbound = []
         columns = messages.drop_columns(["space"]).combine_chunks()
-        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(found)], strict=True):
-            subject = zone_subject(self.root, space, zones.version, int(found[begin]))
-            mine = columns.take(pa.array(place[begin:end]))
-            outbound += [OutboundMessage(subject, pack(MESSAGES, part)) for part in split_table(mine)]
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(zone_of)], strict=True):
+            subject = zone_subject(self.root, space, zones.version, int(zone_of[begin]))
+            of_zone = columns.take(pa.array(place[begin:end]))
+            outbound += [OutboundMessage(subject, pack(MESSAGES, part)) for part in split_table(of_zone)]
         return outbound

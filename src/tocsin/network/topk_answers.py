@@ -84,12 +84,12 @@ class TopKAnswers:
 
     def part(self, slots: Ints) -> TopKAnswers:
         """A copy of some of the subscriptions, numbered in the order given, with answers. Cost: linear."""
-        k, descending, mine = self._entries.row.shape[1], self._sign < 0, self._place[slots]
-        made = TopKAnswers(
-            self._lo[mine], self._hi[mine], k=k, is_whole=self._is_whole, descending=descending
+        k, descending, places = self._entries.row.shape[1], self._sign < 0, self._place[slots]
+        copy = TopKAnswers(
+            self._lo[places], self._hi[places], k=k, is_whole=self._is_whole, descending=descending
         )
-        made._entries = AnswerEntries._make(column[mine[made._given]] for column in self._entries)
-        return made
+        copy._entries = AnswerEntries._make(column[places[copy._given]] for column in self._entries)
+        return copy
 
     def entries(self) -> tuple[Ints, Ints, Floats, Longs]:
         """All answers, by slot and best first: slot, row, y, born. Cost: linear."""
@@ -118,8 +118,8 @@ def _grid_order(lo: Floats, hi: Floats) -> Ints:
 
 def _rows(row: Ints, x: Floats, y: Floats, born: Longs) -> SnapshotRows:
     """The rows without NaN, by x, with their ranks."""
-    kept = ~(np.isnan(x) | np.isnan(y))
-    order = np.flatnonzero(kept)[np.argsort(x[kept], kind="stable")]
+    is_number = ~(np.isnan(x) | np.isnan(y))
+    order = np.flatnonzero(is_number)[np.argsort(x[is_number], kind="stable")]
     x, y, born = x[order] + 0.0, y[order] + 0.0, np.asarray(born, np.int64)[order]
     rank = np.empty(len(order), np.int32)
     rank[np.lexsort((born, y))] = np.arange(len(order))

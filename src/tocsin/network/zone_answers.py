@@ -48,13 +48,13 @@ class KeyInterner:
         """The number of each key; new keys get the next ones. Cost: linear."""
         coded = keys.combine_chunks().dictionary_encode()
         coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-        known = []
+        numbers = []
         for text in coded.dictionary.to_pylist():
             number = self._numbers.setdefault(text, len(self.texts))
             if number == len(self.texts):
                 self.texts.append(text)
-            known.append(number)
-        return np.asarray(np.array(known, np.int32)[coded.indices.to_numpy()])
+            numbers.append(number)
+        return np.asarray(np.array(numbers, np.int32)[coded.indices.to_numpy()])
 
 
 class RangeAnswers:

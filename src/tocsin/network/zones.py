@@ -84,11 +84,13 @@ class Zones:
 
         Cost: the zones found, and the nodes above them.
         """
-        found, ends = np.empty(len(self) + len(areas.low), np.int32), np.empty(len(areas.low), np.int64)
-        done = 0
-        while (done := list_all_intersecting(self.tree, *areas, done, self._stack, found, ends)) < len(ends):
-            found = np.concatenate((found, np.empty_like(found)))
-        return found[: ends[-1] if len(ends) else 0], ends
+        intersected, ends = np.empty(len(self) + len(areas.low), np.int32), np.empty(len(areas.low), np.int64)
+        n_done = 0
+        while (
+            n_done := list_all_intersecting(self.tree, *areas, n_done, self._stack, intersected, ends)
+        ) < len(ends):
+            intersected = np.concatenate((intersected, np.empty_like(intersected)))
+        return intersected[: ends[-1] if len(ends) else 0], ends
 
     def refines(self, other: Zones) -> bool:
         """Whether each zone lies within one zone of another map. Cost: a search a zone."""
@@ -101,13 +103,13 @@ class Zones:
         low, high = self.tree.zone_low, self.tree.zone_high
         with np.errstate(over="ignore", under="ignore"):
             after = np.nextafter(high, np.inf)
-        found = []
+        lists = []
         for zone in range(len(self)):
             overlaps = (low <= high[zone]) & (high >= low[zone])
             touches = (low == after[zone]) | (after == low[zone])
             is_near = (overlaps | touches).all(axis=1) & ((~overlaps).sum(axis=1) == 1)
-            found.append(np.flatnonzero(is_near).astype(np.int32))
-        return found
+            lists.append(np.flatnonzero(is_near).astype(np.int32))
+        return lists
 
     def to_json(self) -> str:
         """Serialise the map. Bounds are written so that they are read back to the bit."""
@@ -128,13 +130,13 @@ class Zones:
     def from_json(cls, text: str | bytes) -> Zones:
         """Deserialise a map. Raises StateError."""
         try:
-            given: dict[str, Any] = json.loads(text)
-            if given["format"] != FORMAT:
-                raise ValueError(given["format"])
-            dims, left, right = (np.array(column, np.int32) for column in given["nodes"])
-            cuts = np.array([float.fromhex(value) for value in given["cuts"]])
-            tree = _with_boxes(dims, cuts, left, right, int(given["dimensions"]))
-            return cls(tree, int(given["version"]))
+            fields: dict[str, Any] = json.loads(text)
+            if fields["format"] != FORMAT:
+                raise ValueError(fields["format"])
+            dims, left, right = (np.array(column, np.int32) for column in fields["nodes"])
+            cuts = np.array([float.fromhex(value) for value in fields["cuts"]])
+            tree = _with_boxes(dims, cuts, left, right, int(fields["dimensions"]))
+            return cls(tree, int(fields["version"]))
         except (KeyError, IndexError, TypeError, ValueError) as failure:
             raise StateError(f"this is not a map of zones: {failure}") from None
 

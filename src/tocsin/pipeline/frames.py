@@ -41,8 +41,8 @@ def standing_queries(
     DataFrames; sources without one are read as the job describes. The session must come from `session`
     or be configured in the same way.
     """
-    made = as_job(job)
-    return changes_of(packed_outputs(spark, made, dict(frames or {})), made)
+    parsed = as_job(job)
+    return changes_of(packed_outputs(spark, parsed, dict(frames or {})), parsed)
 
 
 def as_job(job: Job | Mapping[str, Any] | str | PathLike[str]) -> Job:

@@ -109,10 +109,10 @@ def merge_matches(top: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]]
     """Merge the matches of all shards and keep the best. A partition has all changes of an event."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = list(batches)
-        if not given:
+        received = list(batches)
+        if not received:
             return
-        table = pa.Table.from_batches(given)
+        table = pa.Table.from_batches(received)
         is_match = pc.equal(table.column("op"), "match")
         ranked = pc.and_(is_match, pc.is_in(table.column("source"), pa.array(list(top))))
         yield from table.filter(pc.invert(ranked)).to_batches()

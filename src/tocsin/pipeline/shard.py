@@ -184,7 +184,7 @@ class Shard:
             while end < len(ops) and ops[end] == ops[begin]:
                 end += 1
             run = table.slice(begin, end - begin)
-            known = len(bad)
+            n_before = len(bad)
             if ops[begin] in (REGISTER, None):
                 yield from self._register(section, run, bad)
             elif ops[begin] == TERMINATE:
@@ -192,19 +192,19 @@ class Shard:
             else:
                 reason = f"{OP} is {ops[begin]!r}; it must be {REGISTER!r} or {TERMINATE!r}"
                 bad.update(dict.fromkeys(run.column(POSITION).to_pylist(), reason))
-            self.accepted[f"subscriptions {blob.source}"] += run.num_rows - (len(bad) - known)
+            self.accepted[f"subscriptions {blob.source}"] += run.num_rows - (len(bad) - n_before)
             begin = end
         if bad:
             yield Output(REJECTED, section.sql, rejects(f"subscriptions {blob.source}", blob.path, bad).table)
 
     def _register(self, section: Section, run: pa.Table, bad: dict[int, str]) -> Iterator[Output]:
-        given = run.drop_columns([name for name in (POSITION, OP) if name in run.column_names])
+        columns = run.drop_columns([name for name in (POSITION, OP) if name in run.column_names])
         good = np.ones(run.num_rows, np.bool_)
 
         def refuses(begin: int, end: int) -> bool:
             try:
                 self.engine.subscribe_many(
-                    section.sql, given.slice(begin, end - begin), repeat=section.repeat
+                    section.sql, columns.slice(begin, end - begin), repeat=section.repeat
                 )
             except Error as failure:
                 if end - begin == 1:
@@ -215,7 +215,9 @@ class Shard:
 
         find_failing(run.num_rows, refuses)
         if good.any():
-            yield from self._initial_answers(pc.cast(given.column("id"), pa.string()).filter(pa.array(good)))
+            yield from self._initial_answers(
+                pc.cast(columns.column("id"), pa.string()).filter(pa.array(good))
+            )
 
     def _terminate(self, run: pa.Table) -> None:
         for sid in pc.cast(run.column("id"), pa.string()).to_pylist():
@@ -270,7 +272,7 @@ class Shard:
 
     def _find_overflows(self, name: str, table: pa.Table) -> dict[int, str]:
         """Find rows whose weight overflows. All shards know all templates, so all find the same rows."""
-        found: dict[int, str] = {}
+        overflows: dict[int, str] = {}
         for column in {s.weight[1] for s in self.job.sections if s.weight and s.weight[0] == name}:
             values = table.column(column)
 
@@ -282,10 +284,10 @@ class Shard:
                 return False
 
             for row in find_failing(table.num_rows, refuses):
-                found[row] = (
+                overflows[row] = (
                     f"column {column!r}: {values[row].as_py()!r} is too large a weight for a threshold"
                 )
-        return found
+        return overflows
 
     def _reject(
         self, name: str, blobs: list[Blob], table: pa.Table, paths: Longs, reasons: Mapping[int, str]

@@ -49,21 +49,21 @@ class ByLimit:
         if not len(slots):
             return
         self._class_of = ensure_capacity(self._class_of, int(slots.max()) + 1, -1)
-        given = np.searchsorted(self._most, values["k"]).astype(np.int8)
-        self._class_of[slots] = given
-        for number in np.unique(given).tolist():
-            mine = given == number
-            if mine.all():
+        class_of = np.searchsorted(self._most, values["k"]).astype(np.int8)
+        self._class_of[slots] = class_of
+        for number in np.unique(class_of).tolist():
+            members = class_of == number
+            if members.all():
                 self._index(number).register(slots, values)
             else:
-                mine_only = {name: column[mine] for name, column in values.items()}
-                self._index(number).register(slots[mine], mine_only)
+                mine_only = {name: column[members] for name, column in values.items()}
+                self._index(number).register(slots[members], mine_only)
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions, and indexes that become empty. Cost: that of the indexes."""
-        for number, index, mine in self._parts(slots):
-            index.terminate(mine)
-            self._class_of[mine] = -1
+        for number, index, members in self._parts(slots):
+            index.terminate(members)
+            self._class_of[members] = -1
             if number and not (self._class_of == number).any():
                 self._others[number - 1] = None
 
@@ -83,7 +83,7 @@ class ByLimit:
 
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: that of the indexes."""
-        parts = [index.result(mine) for _, index, mine in self._parts(slots)]
+        parts = [index.result(members) for _, index, members in self._parts(slots)]
         changes = ChangeSet.concat(parts)
         if len(parts) < 2:
             return changes
@@ -145,8 +145,10 @@ class ByLimit:
 
     def _parts(self, slots: Ints) -> list[tuple[int, RowIndex, Ints]]:
         """The classes of `slots`: number, index, and the slots in it."""
-        given = self._class_of[slots]
-        return [(number, self._index(number), slots[given == number]) for number in np.unique(given).tolist()]
+        classes = self._class_of[slots]
+        return [
+            (number, self._index(number), slots[classes == number]) for number in np.unique(classes).tolist()
+        ]
 
 
 def _with_prefix_stripped(prefix: str, arrays: Arrays) -> Arrays:

@@ -55,27 +55,27 @@ class NamedIndex(NamedTuple):
 
 def index_maker(question: Question, name: str) -> Maker:
     """The factory of the index of this name. Raises IndexRefused if it is unknown or cannot hold the plan."""
-    found = INDEXES[question.kind].get(name)
-    if found is None:
-        known = ", ".join(map(repr, INDEXES[question.kind]))
-        raise IndexRefused(f"no index for {question.kind} is named {name!r}; there are {known}")
-    if not found.can_hold(question):
-        raise IndexRefused(f"the index {name!r} holds {found.holds} only; leave the choice to the planner")
-    return partial(found.make, question)
+    named = INDEXES[question.kind].get(name)
+    if named is None:
+        names = ", ".join(map(repr, INDEXES[question.kind]))
+        raise IndexRefused(f"no index for {question.kind} is named {name!r}; there are {names}")
+    if not named.can_hold(question):
+        raise IndexRefused(f"the index {name!r} holds {named.holds} only; leave the choice to the planner")
+    return partial(named.make, question)
 
 
 def check_indexes(indexes: Mapping[str, str] | None) -> dict[str, str]:
     """Validate a user's index names by kind of question. Raises IndexRefused for unknown ones."""
-    given = dict(indexes or {})
-    for kind, name in given.items():
+    chosen = dict(indexes or {})
+    for kind, name in chosen.items():
         if kind not in KINDS:
             raise IndexRefused(
                 f"no kind of question is named {kind!r}; there are {', '.join(map(repr, KINDS))}"
             )
         if name not in INDEXES[kind]:
-            known = ", ".join(map(repr, INDEXES[kind]))
-            raise IndexRefused(f"no index for {kind} is named {name!r}; there are {known}")
-    return given
+            names = ", ".join(map(repr, INDEXES[kind]))
+            raise IndexRefused(f"no index for {kind} is named {name!r}; there are {names}")
+    return chosen
 
 
 def choice_of(

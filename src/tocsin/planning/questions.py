@@ -64,7 +64,7 @@ def source_kind(schema: SourceSchema) -> str:
 
 def question_of(plan: Plan, source: str, *, score_rule: str = "sum") -> Question:
     """The plan's question over a source of this kind; `score_rule` is the stream's, for a match."""
-    region = None if (found := region_of(plan)) is None else found.kind
+    region = None if (named_region := region_of(plan)) is None else named_region.kind
     match plan:
         case TopK():
             is_column = isinstance(plan.score.expression, Column)

@@ -131,8 +131,8 @@ def _chosen(question: Question, choice: Choice) -> Index:
 def adaptive(kind: str, small: Maker, large: Maker, switch: SwitchPoint, *, name: str) -> Index:
     """An index for few subscriptions that switches to one for many, for questions of a kind."""
     if kind == THRESHOLDS:
-        made = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
-        return AdaptiveThresholds(*made, switch, name=name, count=count_slots("is_there"))
+        counters = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
+        return AdaptiveThresholds(*counters, switch, name=name, count=count_slots("is_there"))
     if kind == MATCHING:
         matchers = cast(Callable[[], MatchIndex], small), cast(Callable[[], MatchIndex], large)
         return AdaptiveMatching(*matchers, switch, name=name, count=count_slots("slots_count"))

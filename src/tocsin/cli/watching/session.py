@@ -54,21 +54,25 @@ class Watch:
     #: a description of each source: its name, and its columns with their types
     sources: list[str] = field(default_factory=list)
 
-    def declare(self, sources: Mapping[str, Sequence[Input]], wanted: SourceOptions) -> None:
+    def declare(self, sources: Mapping[str, Sequence[Input]], options: SourceOptions) -> None:
         """Create each source with the columns of its inputs. Waits for the first row of every input."""
-        found = {source: _columns(inputs, wanted) for source, inputs in sources.items()}
-        for name in wanted.types:
+        inferred = {source: _columns(inputs, options) for source, inputs in sources.items()}
+        for name in options.types:
             is_open = any(each.is_open for inputs in sources.values() for each in inputs)
-            if not wanted.sparse and not is_open and not any(name in columns for columns in found.values()):
+            if (
+                not options.sparse
+                and not is_open
+                and not any(name in columns for columns in inferred.values())
+            ):
                 raise UsageFailure(f"--columns: no input has a column {name!r}")
         for source, inputs in sources.items():
-            key = wanted.keys.get(source, wanted.keys.get(None))
-            columns = None if wanted.sparse else _typed(found[source], inputs[0], wanted, key)
+            key = options.keys.get(source, options.keys.get(None))
+            columns = None if options.sparse else _typed(inferred[source], inputs[0], options, key)
             names = None if columns is None else {name: kind.name for name, kind in columns.items()}
             if key is not None and names is not None:
                 self.engine.create_table(source, key=key, columns=names)
             else:
-                self.engine.create_stream(source, columns=names, window=wanted.window, time=wanted.time)
+                self.engine.create_stream(source, columns=names, window=options.window, time=options.time)
             for each in inputs:
                 each.declare(columns)
             shown = ", ".join(f"{name} {kind}" for name, kind in (names or {"any": "attribute"}).items())
@@ -111,13 +115,13 @@ class Watch:
             output.write(changes, len(block))
 
 
-def _columns(inputs: Sequence[Input], wanted: SourceOptions) -> dict[str, str]:
+def _columns(inputs: Sequence[Input], options: SourceOptions) -> dict[str, str]:
     """The columns that the inputs of one source share, with the types inferred from the first."""
     shown = [(each, columns) for each in inputs if (columns := each.columns()) is not None]
     if not shown:
-        if not wanted.types and not wanted.sparse:
+        if not options.types and not options.sparse:
             raise DataFailure(f"{inputs[0].label}: no rows to infer types from; --columns gives them")
-        return dict(wanted.types)
+        return dict(options.types)
     first, found = shown[0]
     for each, columns in shown[1:]:
         if not first.is_open and set(columns) != set(found):
@@ -126,15 +130,15 @@ def _columns(inputs: Sequence[Input], wanted: SourceOptions) -> dict[str, str]:
 
 
 def _typed(
-    found: Mapping[str, str], first: Input, wanted: SourceOptions, key: str | None
+    inferred: Mapping[str, str], first: Input, options: SourceOptions, key: str | None
 ) -> dict[str, ColumnType]:
     """The types of columns: those of the command line, else inferred."""
-    types = dict(found)
-    for name, kind in found.items():
+    types = dict(inferred)
+    for name, kind in inferred.items():
         # Later rows may have fractions where the first ones have none; a key is an identifier.
         if first.grows and kind == "bigint" and name != key:
             types[name] = "double"
-    types.update((name, kind) for name, kind in wanted.types.items() if name in found or first.is_open)
+    types.update((name, kind) for name, kind in options.types.items() if name in inferred or first.is_open)
     if key is not None:
         types.pop("_op", None)
     return {name: ColumnType.parse(kind, column=name) for name, kind in types.items()}

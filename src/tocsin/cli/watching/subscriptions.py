@@ -40,11 +40,13 @@ def subscribe_all(
         )
     titles = {}
     for number, sql in enumerate(statements, start=1):
-        given = {name: params[name] for name in parameter_names(sql) if name in params}
+        own_params = {name: params[name] for name in parameter_names(sql) if name in params}
         if params_file is not None and sql is open_ones[0]:
-            engine.subscribe_many(sql, _bulk(params_file, given), repeat=repeat)
+            engine.subscribe_many(sql, _bulk(params_file, own_params), repeat=repeat)
         else:
-            titles[engine.subscribe(sql, id=f"q{number}", repeat=repeat, **given)] = " ".join(sql.split())
+            titles[engine.subscribe(sql, id=f"q{number}", repeat=repeat, **own_params)] = " ".join(
+                sql.split()
+            )
     return titles
 
 

@@ -88,10 +88,10 @@ def _floats(array: pa.Array, kind: ColumnType) -> pa.Array:
         if kind.name == "float":
             return _each(array, kind)
         array = pa.array(doubles_of_decimals(array), from_pandas=True)
-    found = array.cast(kind.arrow, safe=False)
-    if pa.types.is_floating(array.type) and not pc.all(pc.equal(pc.is_inf(array), pc.is_inf(found))).as_py():
+    floats = array.cast(kind.arrow, safe=False)
+    if pa.types.is_floating(array.type) and not pc.all(pc.equal(pc.is_inf(array), pc.is_inf(floats))).as_py():
         raise ConversionError
-    return found
+    return floats
 
 
 def _decimals(array: pa.Array, kind: ColumnType) -> pa.Array:
@@ -126,9 +126,9 @@ def _times(array: pa.Array) -> pa.Array:
         whole = array.cast(pa.timestamp("us")).cast(pa.int64())
     else:
         raise ConversionError
-    found = whole.cast(_TIME)
-    refuse_years(found)
-    return found
+    times = whole.cast(_TIME)
+    refuse_years(times)
+    return times
 
 
 def refuse_years(times: pa.Array) -> None:
@@ -145,9 +145,9 @@ def _parsed_times(array: pa.Array) -> pa.Array:
     if not pc.all(is_plain).as_py():
         return _each(array, kind)
     has_zone = pc.match_substring_regex(array, _ZONE)
-    found = pc.if_else(has_zone, array, pc.binary_join_element_wise(array, "Z", "")).cast(_TIME)
-    refuse_years(found)
-    return found
+    times = pc.if_else(has_zone, array, pc.binary_join_element_wise(array, "Z", "")).cast(_TIME)
+    refuse_years(times)
+    return times
 
 
 def _dates(array: pa.Array, kind: ColumnType) -> pa.Array:

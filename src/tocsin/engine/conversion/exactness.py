@@ -47,12 +47,12 @@ def least_limits(several: Iterable[Limits]) -> Limits:
 
 def rows_beyond(rows: pa.Table, limits: Mapping[str, int]) -> dict[int, str]:
     """The rows with a value beyond the limit of its column, and why they are refused. Cost: linear."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for name, limit in limits.items():
         for row in np.flatnonzero(_beyond(one_array(rows.column(name)), limit)).tolist():
             value = rows.column(name)[row].as_py()
-            found.setdefault(row, f"column {name!r}: {_reason(value, rows.schema, name, limit)}")
-    return found
+            reasons.setdefault(row, f"column {name!r}: {_reason(value, rows.schema, name, limit)}")
+    return reasons
 
 
 def check_limits(rows: pa.Table | SmallBatch, limits: Mapping[str, int], *, source: str) -> None:

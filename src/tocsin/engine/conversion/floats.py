@@ -67,12 +67,12 @@ def coordinates_of(column: pa.Array | pa.ChunkedArray) -> Floats:
         return floats_of(column)
     if pa.types.is_decimal(column.type):
         units, fits, is_null = unscaled(column)
-        found = np.where(fits, ordinals.encode(units), np.inf)
+        coordinates = np.where(fits, ordinals.encode(units), np.inf)
     else:
         is_null = np.asarray(column.is_null(), np.bool_)
-        found = ordinals.encode(integers_of(column))
-    found[is_null] = np.nan
-    return found
+        coordinates = ordinals.encode(integers_of(column))
+    coordinates[is_null] = np.nan
+    return coordinates
 
 
 def weights_of(column: pa.Array | pa.ChunkedArray, *, name: str) -> Longs:

@@ -73,17 +73,17 @@ def read_batch(
     table = table_of_dicts(rows, columns) if isinstance(rows, list) else None
     if table is not None:
         return _batch(table, key, source)
-    given = _given_columns(rows, source)
-    special = given.pop(extra, None) if extra else None
-    for name in given:
+    columns_by_name = _given_columns(rows, source)
+    special = columns_by_name.pop(extra, None) if extra else None
+    for name in columns_by_name:
         if name not in columns:
             raise RowError(f"{source!r} has no column {name!r}{_nearest(name, columns)}")
     # Dicts without a single key are rows of nulls.
-    count = _count(given, special) or (len(rows) if isinstance(rows, Sequence) else 0)
+    count = _count(columns_by_name, special) or (len(rows) if isinstance(rows, Sequence) else 0)
     arrays = []
     for name, kind in columns.items():
-        if name in given:
-            arrays.append(owned(cast_column(given[name], kind, column=name, source=source)))
+        if name in columns_by_name:
+            arrays.append(owned(cast_column(columns_by_name[name], kind, column=name, source=source)))
         else:
             arrays.append(pa.nulls(count, kind.arrow))
     batch = _batch(pa.table(arrays, schema=arrow_schema(columns)), key, source)
@@ -124,17 +124,17 @@ def as_columns(rows: Any, *, source: str) -> dict[str, pa.Array]:
 
 def as_columns_or_rows(rows: Any, *, source: str) -> dict[str, pa.Array] | list[dict[str, Any]]:
     """Arrow arrays by name if each column is of one type; else rows, whose values may be of any type."""
-    given = _given_columns(rows, source)
-    if all(not isinstance(values, list) or _is_of_one_type(values) for values in given.values()):
-        found = {name: _inferred(values, name, source) for name, values in given.items()}
-        return {name: _typed(array) for name, array in found.items()}
+    raw = _given_columns(rows, source)
+    if all(not isinstance(values, list) or _is_of_one_type(values) for values in raw.values()):
+        arrays = {name: _inferred(values, name, source) for name, values in raw.items()}
+        return {name: _typed(array) for name, array in arrays.items()}
     columns = [
         values if isinstance(values, list) else _inferred(values, name, source).to_pylist()
-        for name, values in given.items()
+        for name, values in raw.items()
     ]
     if len({len(values) for values in columns}) > 1:
         raise RowError(f"{source!r}: columns are of different lengths")
-    return [dict(zip(given, values, strict=True)) for values in zip(*columns, strict=True)]
+    return [dict(zip(raw, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _is_of_one_type(values: list[Any]) -> bool:
@@ -166,14 +166,14 @@ def cast_or_null(given: RawColumn, kind: ColumnType) -> tuple[pa.Array, dict[int
         return cast_column(given, kind, column="", source=""), {}
     except RowError:
         values = given if isinstance(given, list) else [*decoded(given)]
-    found, bad = [], {}
+    converted, bad = [], {}
     for place, value in enumerate(values):
         try:
-            found.append(convert(value, kind))
+            converted.append(convert(value, kind))
         except ConversionError as failure:
-            found.append(None)
+            converted.append(None)
             bad[place] = _why(value, kind, failure)
-    return pa.array(found, kind.arrow), bad
+    return pa.array(converted, kind.arrow), bad
 
 
 def _cast_values(values: list[Any], kind: ColumnType, column: str, source: str) -> pa.Array:
@@ -186,13 +186,13 @@ def _cast_values(values: list[Any], kind: ColumnType, column: str, source: str) 
             return whole
         except (pa.ArrowException, ConversionError, OverflowError, UnicodeError):
             pass
-    found = []
+    converted = []
     for row, value in enumerate(values):
         try:
-            found.append(convert(value, kind))
+            converted.append(convert(value, kind))
         except ConversionError:
             raise _conversion_failure(value, kind, column, source, row) from None
-    return pa.array(found, kind.arrow)
+    return pa.array(converted, kind.arrow)
 
 
 def _conversion_failure(value: Any, kind: ColumnType, column: str, source: str, row: int) -> RowError:
@@ -328,17 +328,17 @@ def _inferred(values: RawColumn, name: str, source: str) -> pa.Array:
 
 def _unified(values: list[Any]) -> list[Any]:
     """Values converted to one type, where Arrow would not mix them in a column."""
-    there = [value for value in values if value is not None]
-    if all(isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in there):
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in present):
         # Infinities have no decimal.
-        if any(isinstance(value, float) and np.isinf(value) for value in there):
+        if any(isinstance(value, float) and np.isinf(value) for value in present):
             return [None if value is None else float(value) for value in values]
         return [
             printed(value) if isinstance(value, float) else None if value is None else Decimal(value)
             for value in values
         ]
-    if all(isinstance(value, (str, datetime, date, Moment)) for value in there) and not all(
-        isinstance(value, str) for value in there
+    if all(isinstance(value, (str, datetime, date, Moment)) for value in present) and not all(
+        isinstance(value, str) for value in present
     ):
         kind = ColumnType.parse("timestamp", column="")
         return [None if value is None else np.datetime64(convert_time(value, kind), "us") for value in values]

@@ -47,7 +47,7 @@ class SmallBatchReader:
         """The rows; None if there are too many, or they need conversion. Cost: linear."""
         if not self._can_read or not isinstance(rows, list) or not 0 < len(rows) <= SMALL_BATCH_ROWS:
             return None
-        taken = []
+        tuples = []
         for row in rows:
             if type(row) is not dict or not row.keys() <= self._names:
                 return None
@@ -60,8 +60,8 @@ class SmallBatchReader:
             key = values[self._key_at]
             if key is None:
                 return None
-            taken.append(values)
-        return SmallBatch(self._schema, taken)
+            tuples.append(values)
+        return SmallBatch(self._schema, tuples)
 
 
 def _take_string(value: Any) -> str:

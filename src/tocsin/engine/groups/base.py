@@ -97,13 +97,13 @@ class Group(ABC):
 
     def _parameters(self, slot: int) -> dict[str, object]:
         """The index's parameters, with bounds converted from grid coordinates to values."""
-        known = self.index.parameters(slot)
+        parameters = self.index.parameters(slot)
         grids = [grid_of(dimension.type.arrow) for dimension in box_of(self.plan)]
-        for name in {"lo", "hi"} & known.keys():
-            bounds = zip(cast(list[float], known[name]), grids, strict=False)
+        for name in {"lo", "hi"} & parameters.keys():
+            bounds = zip(cast(list[float], parameters[name]), grids, strict=False)
             shown = [bound if grid is None else grid.point(bound) for bound, grid in bounds]
-            known[name] = f"[{', '.join(map(str, shown))}]"
-        return known
+            parameters[name] = f"[{', '.join(map(str, shown))}]"
+        return parameters
 
     def arrays(self) -> Arrays:
         """The group's state."""

@@ -159,8 +159,8 @@ class MatchGroup(EventGroup):
     def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        found = make_index(question_of(plan, STREAM, score_rule=source.score_rule), index)
-        self._index = EventMatcher(cast(MatchIndex, found), source.score_rule)
+        chosen = make_index(question_of(plan, STREAM, score_rule=source.score_rule), index)
+        self._index = EventMatcher(cast(MatchIndex, chosen), source.score_rule)
         #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
@@ -205,10 +205,10 @@ class MatchGroup(EventGroup):
         texts = np.empty(len(changes.row), object)
         select = self._select[changes.subscription]
         for number in np.unique(select).tolist():
-            mine = np.flatnonzero(select == number)
-            events, place = np.unique(changes.row[mine], return_inverse=True)
+            places = np.flatnonzero(select == number)
+            events, place = np.unique(changes.row[places], return_inverse=True)
             written = self._batch.json(events, self._selects[number])
-            texts[mine] = written.to_numpy(zero_copy_only=False)[place]
+            texts[places] = written.to_numpy(zero_copy_only=False)[place]
         return pa.array(texts, pa.string())
 
     def result(self, slot: int) -> pa.Table:

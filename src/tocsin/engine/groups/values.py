@@ -174,9 +174,9 @@ class JoinGroup(RowGroup):
     def _pairs(self, positions: list[np.ndarray]) -> pa.Table:
         parts: dict[str, pa.ChunkedArray] = {}
         for side, at in zip(self._sides, positions, strict=True):
-            mine: tuple[Selected, ...] = tuple(i for i in self._select if i.source == side.schema.name)
-            table = selected(side, at, mine)
-            parts.update({item.name: table.column(item.name) for item in mine})
+            items: tuple[Selected, ...] = tuple(i for i in self._select if i.source == side.schema.name)
+            table = selected(side, at, items)
+            parts.update({item.name: table.column(item.name) for item in items})
         names = [item.name for item in self._select]
         return pa.table([parts[name] for name in names], names=names)
 

@@ -150,8 +150,8 @@ class RowStore:
         piece_of = np.searchsorted(self._starts, positions, side="right") - 1
         for piece in np.unique(piece_of).tolist():
             if piece >= 0:
-                mine = piece_of == piece
-                values[mine] = numbers_of_piece(piece, name)[positions[mine] - self._starts[piece]]
+                in_piece = piece_of == piece
+                values[in_piece] = numbers_of_piece(piece, name)[positions[in_piece] - self._starts[piece]]
         values += 0.0
         return values
 
@@ -198,8 +198,8 @@ class RowStore:
 
     def _piece_coordinates(self, piece: int, name: str) -> np.ndarray:
         """A column of a piece in the coordinates that indexes compare: the numbers themselves, if small."""
-        known, key = self._numbers[piece], f"{name} as coordinates"
-        if key not in known:
+        cache, key = self._numbers[piece], f"{name} as coordinates"
+        if key not in cache:
             numbers = self._piece_numbers(piece, name)
             is_small = (
                 numbers.dtype.kind == "i"
@@ -207,10 +207,10 @@ class RowStore:
                 and numbers.min(initial=0) >= -ordinals.EXACT
             )
             if is_small:
-                known[key] = numbers
+                cache[key] = numbers
             else:
-                known[key] = coordinates_of(self._table(piece).column(name))
-        return known[key]
+                cache[key] = coordinates_of(self._table(piece).column(name))
+        return cache[key]
 
     def _merge(self) -> None:
         """Merge the unmerged pieces, and those before them that are not much larger."""

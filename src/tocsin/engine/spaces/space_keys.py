@@ -140,18 +140,18 @@ def assign_spaces(keys: list[SpaceKey], columns: list[str], lo: Floats, hi: Floa
     The k and constants of the space must be the subscription's, and the remaining column that of the space.
     Cost: keys × subscriptions.
     """
-    found = np.full(len(k), -1, np.int64)
+    space_of = np.full(len(k), -1, np.int64)
     for number, key in enumerate(keys):
         fixed = {name: (low, high) for name, low, high in key.constants}
         named = [*fixed] if key.column is None else [*fixed, key.column]
         if sorted(named) != sorted(columns):
             continue
-        belongs = (found < 0) & (k == key.k)
+        belongs = (space_of < 0) & (k == key.k)
         for place, name in enumerate(columns):
             if name in fixed:
                 belongs &= (lo[place] == fixed[name][0]) & (hi[place] == fixed[name][1])
-        found[belongs] = number
-    return found
+        space_of[belongs] = number
+    return space_of
 
 
 def _is_free(dimension: Dimension, given: Mapping[str, pa.Array]) -> bool:

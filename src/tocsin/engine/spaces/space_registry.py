@@ -61,11 +61,11 @@ class SpaceRegistry:
 
         Cost: linear in the subscriptions if `version` has changed since the last survey.
         """
-        known = self._surveys.get(name)
-        if known is None or known[0] != version:
-            known = version, self._scan_groups(groups)
-            self._surveys[name] = known
-        return known[1]
+        cached = self._surveys.get(name)
+        if cached is None or cached[0] != version:
+            cached = version, self._scan_groups(groups)
+            self._surveys[name] = cached
+        return cached[1]
 
     def keys(self, name: str, survey: SubscriptionSurvey) -> list[SpaceKey]:
         """The spaces of a table, by name."""
@@ -143,9 +143,9 @@ class SpaceRegistry:
     def restore(self, manifest: list[Mapping[str, Any]], arrays: Arrays, tables: Mapping[str, Table]) -> None:
         """Restore the state that `manifest` and `arrays` describe."""
         for number, described in enumerate(manifest):
-            given = dict(described)
-            is_created = given.pop("created")
-            key = SpaceKey.from_dict(given)
+            fields = dict(described)
+            is_created = fields.pop("created")
+            key = SpaceKey.from_dict(fields)
             if is_created:
                 self._created.append(key)
             space = self._spaces[key] = _new_state(key, tables[key.source])
@@ -167,17 +167,17 @@ class SpaceRegistry:
             columns = [dimension.column for dimension in box]
             local, lo, hi, k = _bounds_of(group, ranked[0], box)
             keys = self._candidates(group, ranked, columns, k)
-            found = assign_spaces(keys, columns, lo, hi, k)
-            if (found < 0).any():
+            space_of = assign_spaces(keys, columns, lo, hi, k)
+            if (space_of < 0).any():
                 odd = odd or statement
             for number, key in enumerate(keys):
-                mine = np.flatnonzero(found == number)
-                if not len(mine):
+                members = np.flatnonzero(space_of == number)
+                if not len(members):
                     continue
                 at = None if key.column is None else columns.index(key.column)
-                bounds = [np.zeros(len(mine)) if at is None else side[at, mine] for side in (lo, hi)]
+                bounds = [np.zeros(len(members)) if at is None else side[at, members] for side in (lo, hi)]
                 parts.setdefault(key, []).append(
-                    SpaceSubscriptions(group.owner[local[mine]], bounds[0], bounds[1])
+                    SpaceSubscriptions(group.owner[local[members]], bounds[0], bounds[1])
                 )
         return SubscriptionSurvey({key: _concatenated(several) for key, several in parts.items()}, odd)
 
@@ -188,8 +188,8 @@ class SpaceRegistry:
         kind, order, descending = ranked
         source = group.sources[0]
         if len(columns) > 1:
-            wanted = source, kind, order, descending
-            return [f for f in self._created if (f.source, f.kind, f.order, f.descending) == wanted]
+            ranking = source, kind, order, descending
+            return [f for f in self._created if (f.source, f.kind, f.order, f.descending) == ranking]
         column = columns[0] if columns else None
         return [SpaceKey(source, kind, column, order, descending, each) for each in np.unique(k).tolist()]
 

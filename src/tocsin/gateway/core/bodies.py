@@ -26,8 +26,8 @@ def read_rows(form: str, body: bytes) -> list[Any] | pa.Table:
     if form == "ndjson":
         lines = [line for line in body.split(b"\n") if line.strip()]
         return [read_json(line, where=f"line {number}") for number, line in enumerate(lines, 1)]
-    given = read_json(body)
-    rows = given.get("rows") if isinstance(given, dict) else given
+    content = read_json(body)
+    rows = content.get("rows") if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise RowError('rows are a JSON array of objects, or {"rows": [...]}')
     return rows

@@ -110,14 +110,14 @@ class SubscriptionCatalog:
         self._live[subscription.template.tenant] -= 1
         matured = self._matured.setdefault(subscription.template.tenant, deque())
         matured.append((full, subscription.number))
-        gone = []
+        evicted = []
         while len(matured) > REMEMBERED:
-            oldest, made = matured.popleft()
-            known = self._by_id.get(oldest)
-            if known is not None and known.is_matured and known.number == made:
+            oldest, record = matured.popleft()
+            old = self._by_id.get(oldest)
+            if old is not None and old.is_matured and old.number == record:
                 self.remove(oldest)
-                gone.append(oldest)
-        return gone
+                evicted.append(oldest)
+        return evicted
 
     def remove(self, full: str) -> None:
         subscription = self._by_id.pop(full, None)
@@ -170,10 +170,10 @@ class SubscriptionCatalog:
     def load(cls, templates: Iterable[dict[str, Any]], table: pa.Table) -> SubscriptionCatalog:
         """Restore from the output of `dump`."""
         catalog = cls()
-        made = [Template(**{**given, "names": tuple(given["names"])}) for given in templates]
+        loaded = [Template(**{**fields, "names": tuple(fields["names"])}) for fields in templates]
         for row in table.to_pylist():
             subscription = Subscription(
-                made[row["template"]], tuple(json.loads(row["values"])), row["number"], row["over"]
+                loaded[row["template"]], tuple(json.loads(row["values"])), row["number"], row["over"]
             )
             catalog.add(row["id"], subscription)
             if row["over"]:

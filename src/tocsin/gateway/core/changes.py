@@ -45,9 +45,9 @@ def newest_events(changes: pa.Table, rendered: pa.Array, count: int) -> list[tup
     order = np.argsort(owner, kind="stable")
     # Number of later events of the same subscription.
     after = np.cumsum(np.bincount(owner))[owner[order]] - 1 - np.arange(len(order))
-    kept = np.sort(order[after < count])
-    names = owners.dictionary.take(pa.array(owner[kept])).to_pylist()
-    return list(zip(names, rendered.take(pa.array(places[kept])).to_pylist(), strict=True))
+    newest = np.sort(order[after < count])
+    names = owners.dictionary.take(pa.array(owner[newest])).to_pylist()
+    return list(zip(names, rendered.take(pa.array(places[newest])).to_pylist(), strict=True))
 
 
 def by_subscription(changes: pa.Table, rendered: pa.Array | None = None) -> list[tuple[str, str]]:

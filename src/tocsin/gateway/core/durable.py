@@ -53,9 +53,9 @@ class DurableHub(ABC):
             self._recover()
         except OSError as failure:
             self.close()
-            said = f"{failure.filename or folder}: {failure.strerror or failure}"
+            reason = f"{failure.filename or folder}: {failure.strerror or failure}"
             raise StateError(
-                f"{said}. Nothing is lost: repair the disk or free some space, and start again"
+                f"{reason}. Nothing is lost: repair the disk or free some space, and start again"
             ) from failure
         except BaseException:
             self.close()
@@ -146,9 +146,9 @@ class DurableHub(ABC):
         """
         path = self._folder / "epoch"
         if path.exists() and not is_new:
-            known = files.read_all(path)
-            if re.fullmatch(rb"[0-9a-f]{8}", known):
-                return known.decode()
+            content = files.read_all(path)
+            if re.fullmatch(rb"[0-9a-f]{8}", content):
+                return content.decode()
         epoch = secrets.token_hex(4)
         files.replace_file(path, epoch.encode())
         return epoch

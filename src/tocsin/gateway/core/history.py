@@ -60,14 +60,14 @@ class History:
 
     def extend(self, number: int, changes: Sequence[tuple[str, str]]) -> list[tuple[str, DeliveredBatch]]:
         """Append the changes of record `number`, by subscription, and return them; evicts older batches."""
-        kept: list[tuple[str, DeliveredBatch]] = []
+        delivered: list[tuple[str, DeliveredBatch]] = []
         for subscription, text in changes:
             batch = DeliveredBatch(number, text)
             batches = self._batches.get(subscription)
             if batches is None:
                 batches = self._batches[subscription] = deque()
             batches.append(batch)
-            kept.append((subscription, batch))
+            delivered.append((subscription, batch))
             owner = self._tenant_history(subscription)
             owner.order.append((subscription, number))
             owner.count += 1
@@ -76,7 +76,7 @@ class History:
             if len(batches) > self._per_subscription:
                 self._drop(owner, subscription)
         self._evict()
-        return kept
+        return delivered
 
     def append(self, subscription: str, batch: DeliveredBatch) -> None:
         """Append one batch."""
@@ -146,10 +146,12 @@ class History:
 
     def _tidy(self, owner: _TenantHistory) -> None:
         """Remove dropped batches from the order."""
-        left = {subscription: len(self._batches.get(subscription, ())) for subscription, _ in owner.order}
-        kept: deque[tuple[str, int]] = deque()
+        remaining = {
+            subscription: len(self._batches.get(subscription, ())) for subscription, _ in owner.order
+        }
+        order: deque[tuple[str, int]] = deque()
         for subscription, number in reversed(owner.order):
-            if left[subscription]:
-                left[subscription] -= 1
-                kept.appendleft((subscription, number))
-        owner.order = kept
+            if remaining[subscription]:
+                remaining[subscription] -= 1
+                order.appendleft((subscription, number))
+        owner.order = order

@@ -92,10 +92,10 @@ class Hub(HubState):
 
         With a `batch` name it is registered once, as in `publish`.
         """
-        asked = json.dumps([sql, dict(params), id, options], sort_keys=True, default=str)
-        digest = digest_of(asked.encode())
-        if (known := self._answered_before(batch, digest)) is not None:
-            return known
+        request = json.dumps([sql, dict(params), id, options], sort_keys=True, default=str)
+        digest = digest_of(request.encode())
+        if (ack := self._answered_before(batch, digest)) is not None:
+            return ack
         checked = self.check(sql, grants, params)
         _refuse_hint(tenant, checked)
         self._refuse_more(tenant, 1, limit)
@@ -118,8 +118,8 @@ class Hub(HubState):
         digest = ""
         if batch is not None:
             digest = digest_of(json.dumps([sql, options]).encode(), write_arrow(params))
-        if (known := self._answered_before(batch, digest)) is not None:
-            return known
+        if (ack := self._answered_before(batch, digest)) is not None:
+            return ack
         checked = self.check(sql, grants, {name: params.column(name) for name in params.column_names})
         _refuse_hint(tenant, checked)
         self._refuse_more(tenant, params.num_rows, limit)
@@ -131,13 +131,13 @@ class Hub(HubState):
 
     def unsubscribe(self, tenant: str, names: Sequence[str]) -> Ack:
         """End a tenant's subscriptions, ignoring unknown ones; the reply has the ids that existed."""
-        known = [
+        existing = [
             name for name in dict.fromkeys(names) if self._catalog.get(full_id(tenant, name)) is not None
         ]
-        if not known:
+        if not existing:
             return Ack(self.number)
-        ack = self._accept({"op": "unsubscribe", "tenant": tenant, "ids": known})
-        return ack._replace(ids=tuple(known))
+        ack = self._accept({"op": "unsubscribe", "tenant": tenant, "ids": existing})
+        return ack._replace(ids=tuple(existing))
 
     def publish(
         self, name: str, form: str, body: bytes, *, tenant: str = "", batch: str | None = None
@@ -147,8 +147,8 @@ class Hub(HubState):
         The name starts with the tenant and a slash. Raises KeyReused if a different request had it.
         """
         digest = "" if batch is None else digest_of(form.encode(), body)
-        if (known := self._answered_before(batch, digest)) is not None:
-            return known
+        if (ack := self._answered_before(batch, digest)) is not None:
+            return ack
         head = {"op": "publish", "tenant": tenant, "source": name, "form": form, **head_of(batch, digest)}
         return self._accept(head, body)
 
@@ -182,25 +182,25 @@ class Hub(HubState):
     def outdated(self, tenant: str, grants: Grants) -> list[str]:
         """Own ids of a tenant's subscriptions whose plan these grants would change. Cost: linear."""
         verdicts: dict[Template, bool] = {}
-        found = []
+        names = []
         for full, subscription in self.page(tenant):
             if subscription.template not in verdicts:
                 verdicts[subscription.template] = not self._has_same_plan(subscription.template, grants)
             if verdicts[subscription.template]:
-                found.append(own_id(full))
-        return found
+                names.append(own_id(full))
+        return names
 
     def ids_over(self, tenant: str, source: str, kind: str) -> list[str]:
         """Own ids of a tenant's subscriptions of one kind over a source. Cost: linear."""
         verdicts: dict[Template, bool] = {}
-        found = []
+        names = []
         for full, subscription in self.page(tenant):
             template = subscription.template
             if template not in verdicts:
                 verdicts[template] = template.kind == kind and source in sources_of(template.sql)
             if verdicts[template]:
-                found.append(own_id(full))
-        return found
+                names.append(own_id(full))
+        return names
 
     def is_temporary(self, tenant: str, name: str) -> bool:
         """Whether a subscription of a tenant ends when nobody watches."""
@@ -295,8 +295,8 @@ class Hub(HubState):
         subscription = self.subscription(tenant, name)
         template = subscription.template
         sketch = self._sketches.look(template, lambda: self._new_sketch(template, grants))
-        mine = [each for _, each in self.page(tenant) if each.template == template]
-        ranges = [sketch.interval(each.params) for each in mine[:DRAWN]]
+        subscriptions = [each for _, each in self.page(tenant) if each.template == template]
+        ranges = [sketch.interval(each.params) for each in subscriptions[:DRAWN]]
         return {"column": sketch.column, "ranges": ranges, "tiles": sketch.tiles, "number": self.number}
 
     def _new_sketch(self, template: Template, grants: Grants) -> Sketch:

@@ -23,12 +23,12 @@ class IdempotencyKeys:
 
     def find(self, batch: str | None, digest: str) -> Ack | None:
         """The reply to an earlier request with this key. Raises KeyReused if that was a different request."""
-        taken = None if batch is None else self._batches(batch).get(batch)
-        if taken is None:
+        earlier = None if batch is None else self._batches(batch).get(batch)
+        if earlier is None:
             return None
-        if taken.digest not in ("", digest):
+        if earlier.digest not in ("", digest):
             raise KeyReused("this Idempotency-Key was used for a different request: send a new one")
-        return taken.ack
+        return earlier.ack
 
     def remember(self, head: Mapping[str, Any], ack: Ack) -> None:
         """Remember the reply to a record's request, if it came with a key."""
@@ -46,12 +46,12 @@ class IdempotencyKeys:
     @classmethod
     def load(cls, taken: Iterable[Any], batches: Iterable[Any]) -> IdempotencyKeys:
         """Restore from `dump`, or from `batches` of an older snapshot, which has no digests."""
-        made = cls()
+        keys = cls()
         for name, *known in batches:
-            made._batches(name)[name] = AnsweredRequest("", Ack(*known))
+            keys._batches(name)[name] = AnsweredRequest("", Ack(*known))
         for name, digest, (number, ids, *rest) in taken:
-            made._batches(name)[name] = AnsweredRequest(digest, Ack(number, tuple(ids), *rest))
-        return made
+            keys._batches(name)[name] = AnsweredRequest(digest, Ack(number, tuple(ids), *rest))
+        return keys
 
     def _batches(self, batch: str) -> OrderedDict[str, AnsweredRequest]:
         """The keyed requests of the tenant that a batch belongs to."""

@@ -37,18 +37,18 @@ class Sketch:
     """The last batch's messages in one space: top-k lists of a table, each over a range of one column."""
 
     def __init__(self, engine: Engine, declaration: Declaration, checked: Checked) -> None:
-        made = checked.plan
-        if not isinstance(made, TopK) or len(made.box) != 1 or checked.is_confined:
+        logical = checked.plan
+        if not isinstance(logical, TopK) or len(logical.box) != 1 or checked.is_confined:
             raise BadRequest("top-k lists over a range of one column of a table can be drawn")
-        (self._dimension,) = made.box
+        (self._dimension,) = logical.box
         #: the table
         self.source = declaration.name
         self._key = declaration.key
         self._space = Engine()
         self._space.declare(declaration)
-        name = self._name(engine, made)
+        name = self._name(engine, logical)
         rows = engine.snapshot(declaration.name, name)
-        self._fill(declaration, rows, made.score.columns[0])
+        self._fill(declaration, rows, logical.score.columns[0])
         self._space.create_space(checked.kept)
         #: tiles of the last batch that caused messages
         self.tiles: list[dict[str, Any]] = []
@@ -73,13 +73,13 @@ class Sketch:
             names = ["inner_lo", "inner_hi", "outer_lo", "outer_hi", "key", "gone"]
             self.tiles = [_tile(each) for each in messages.select(names).slice(0, TILES).to_pylist()]
 
-    def _name(self, engine: Engine, made: TopK) -> str:
+    def _name(self, engine: Engine, logical: TopK) -> str:
         """The engine's name for the space of a plan's subscriptions."""
-        spaces = engine.spaces(made.source)
-        column, order = self._dimension.column, made.score.columns[0]
+        spaces = engine.spaces(logical.source)
+        column, order = self._dimension.column, logical.score.columns[0]
         for each in spaces:
-            is_same = each["kind"] == "top-k" and each["descending"] == made.descending
-            if is_same and each["k"] == made.limit and column in each["space"] and order in each["space"]:
+            is_same = each["kind"] == "top-k" and each["descending"] == logical.descending
+            if is_same and each["k"] == logical.limit and column in each["space"] and order in each["space"]:
                 return str(each["space"])
         raise BadRequest("this space cannot be drawn: its lists have no common length")
 

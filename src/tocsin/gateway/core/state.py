@@ -66,16 +66,16 @@ class HubState(DurableHub):
     def _restore(self) -> int:
         history = History(per_subscription=self._retained[0], characters=self._retained[1])
         self._recent = Recent(self._recent_count)
-        found = snapshots.read(self._folder, history, self._recent)
-        facts: dict[str, Any] = found.facts if found else {"taken": [], "sources": []}
-        self.engine = found.engine if found else Engine()
-        self._catalog = found.catalog if found else SubscriptionCatalog()
+        snapshot = snapshots.read(self._folder, history, self._recent)
+        facts: dict[str, Any] = snapshot.facts if snapshot else {"taken": [], "sources": []}
+        self.engine = snapshot.engine if snapshot else Engine()
+        self._catalog = snapshot.catalog if snapshot else SubscriptionCatalog()
         self._history = history
         self._sketches = Sketches()
         self._declarations = {each["name"]: Declaration(**each) for each in facts["sources"]}
         self._schemas = {name: schema_of(each) for name, each in self._declarations.items()}
         self._requests = IdempotencyKeys.load(facts.get("taken", ()), facts.get("batches", ()))
-        return found.number if found else 0
+        return snapshot.number if snapshot else 0
 
     def _state(self) -> snapshots.State:
         facts = {
@@ -139,8 +139,8 @@ class HubState(DurableHub):
             self._history.open(full, record.number)
             self._recent.forget(full)
         # Ids of a bulk registration are not remembered: a retried request does not return them.
-        kept = names if len(names) == 1 else ()
-        self._requests.remember(head, Ack(record.number, tuple(kept), len(names)))
+        remembered = names if len(names) == 1 else ()
+        self._requests.remember(head, Ack(record.number, tuple(remembered), len(names)))
         return Ack(record.number, tuple(names), len(names))
 
     def _take_rows(self, record: Record) -> Ack:
@@ -165,9 +165,9 @@ class HubState(DurableHub):
         if "mature" in changes.column("op").unique().to_pylist():
             for full in changes.column("subscription").unique().to_pylist():
                 if full not in self.engine:
-                    for gone in self._catalog.mark_matured(full, number):
-                        self._history.forget(gone)
-                        self._recent.forget(gone)
+                    for evicted in self._catalog.mark_matured(full, number):
+                        self._history.forget(evicted)
+                        self._recent.forget(evicted)
         # A publisher must not learn of other tenants' alerts, not even how many there are.
         tenant = record.head.get("tenant") or str(record.head.get("batch") or "").partition("/")[0]
         own = pc.sum(pc.starts_with(changes.column("subscription"), f"{tenant}/")).as_py() or 0

@@ -88,42 +88,42 @@ def schema_of(declaration: Declaration) -> SourceSchema:
 
 def check(sql: str, catalog: Catalog, grants: Grants, scores: Mapping[str, str | None]) -> Checked:
     """Parse a tenant's statement. Raises SQLError with positions in the tenant's text, or ParameterError."""
-    seen = {name: schema for name, schema in catalog.items() if visible(name, grants)}
+    visible_sources = {name: schema for name, schema in catalog.items() if visible(name, grants)}
     statement = parse(sql)
-    made = plan(statement, seen)
-    kept = statement
+    logical = plan(statement, visible_sources)
+    confined = statement
     sources = [statement.source, *([statement.join.source] if statement.join else [])]
     for source in sources:
         condition = grants.get(source.name.name, grants.get(EVERY, ""))
         if condition:
-            if isinstance(made, Match) and scores.get(source.name.name) not in (None, "sum"):
+            if isinstance(logical, Match) and scores.get(source.name.name) not in (None, "sum"):
                 raise ParameterError(
                     f"the scores of {source.name.name!r} cannot be combined with a condition on your rows"
                 )
             label = source.label if statement.join else None
-            kept = _conjoined(kept, condition, label, is_match=isinstance(made, Match))
-    text = str(kept)
-    if kept is not statement:
+            confined = _conjoined(confined, condition, label, is_match=isinstance(logical, Match))
+    text = str(confined)
+    if confined is not statement:
         try:
-            plan(parse(text), seen)
+            plan(parse(text), visible_sources)
         except SQLError:
             raise ParameterError(
                 "this kind of statement cannot be combined with the condition on your rows"
             ) from None
-    return Checked(sql, text, made, kept is not statement, statement.index)
+    return Checked(sql, text, logical, confined is not statement, statement.index)
 
 
-def longest(made: Plan, params: Mapping[str, Any]) -> float:
+def longest(logical: Plan, params: Mapping[str, Any]) -> float:
     """The largest LIMIT of a plan under its parameters; 0 without one.
 
     `params` maps each parameter to a value or a column of values. The engine refuses what is not a number.
     """
-    if not isinstance(made, TopK):
+    if not isinstance(logical, TopK):
         return 0
-    if not isinstance(made.limit, Parameter):
-        return made.limit if isinstance(made.limit, int) else 0
-    given = params.get(made.limit.name)
-    values = given.to_pylist() if isinstance(given, pa.ChunkedArray) else [given]
+    if not isinstance(logical.limit, Parameter):
+        return logical.limit if isinstance(logical.limit, int) else 0
+    limit = params.get(logical.limit.name)
+    values = limit.to_pylist() if isinstance(limit, pa.ChunkedArray) else [limit]
     return max((float(each) for each in values if isinstance(each, int | float | Decimal)), default=0)
 
 

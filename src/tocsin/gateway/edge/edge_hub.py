@@ -73,10 +73,10 @@ class EdgeHub(Hub):
         gone, self._arrived, self._gone = self._gone, [], []
         return arrived, gone
 
-    def update_answers(self, found: Mapping[str, PlacementAnswer]) -> int:
+    def update_answers(self, answers: Mapping[str, PlacementAnswer]) -> int:
         """Set current answers; returns the number of changes. A first answer is not a change."""
         texts, count = [], 0
-        for full, now in found.items():
+        for full, now in answers.items():
             before = self._latest.get(full)
             if self._placements.get(full) != now.placement:
                 # It has ended meanwhile, and another subscription may have taken its id.
@@ -99,10 +99,10 @@ class EdgeHub(Hub):
 
     def offered(self, grants: Grants) -> list[dict[str, Any]]:
         """The job's spaces that a tenant may subscribe to, each with a statement template."""
-        seen = [(space, source_of(space)) for space in self.spaces]
+        spaces = [(space, source_of(space)) for space in self.spaces]
         return [
             {"space": space, "source": source, "sql": template_of(space)}
-            for space, source in seen
+            for space, source in spaces
             if is_granted(source, grants)
         ]
 

@@ -230,21 +230,21 @@ class JobConsumer:
             fulls, self._changed = self._changed, set()
             placed = ((full, self._generation_of.get(full)) for full in fulls)
             # An edge that restarts reports all of its answers once it has caught up.
-            found = {
+            answers = {
                 full: generation.answer(full)
                 for full, generation in placed
                 if generation is not None and generation.is_ready
             }
-            if not found:
+            if not answers:
                 continue
             try:
-                await self._deliver(found)
+                await self._deliver(answers)
             except Unavailable:
                 self._changed |= fulls
                 self._has_changed.set()
                 await asyncio.sleep(PAUSE)
                 continue
-            for full in found:
+            for full in answers:
                 first = self._first.pop(full, None)
                 if first is not None:
                     first.set()

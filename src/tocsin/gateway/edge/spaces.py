@@ -105,8 +105,10 @@ def read_statement(sql: str) -> SpaceQuery:
     if statement.join is not None:
         raise ParameterError("a job's spaces are over one table each, without a JOIN")
     source = statement.source.name.name
-    made = plan(statement, {source: SourceSchema(source, "table", _columns(statement), None, windowed=False)})
-    return SpaceQuery(made, form := space_key_of(made, {}), _shown(made, form))
+    logical = plan(
+        statement, {source: SourceSchema(source, "table", _columns(statement), None, windowed=False)}
+    )
+    return SpaceQuery(logical, form := space_key_of(logical, {}), _shown(logical, form))
 
 
 def check_space(sql: str, spaces: Iterable[str], grants: Grants) -> Checked:
@@ -116,10 +118,10 @@ def check_space(sql: str, spaces: Iterable[str], grants: Grants) -> Checked:
     """
     query = read_statement(sql)
     source = query.form.source
-    seen = [name for name in spaces if visible(source_of(name), grants)]
-    if str(query.form) not in seen:
-        known = "; ".join(seen) or "none that you may see yet"
-        raise ParameterError(f"the job has no space {query.form}. It has: {known}")
+    visible_spaces = [name for name in spaces if visible(source_of(name), grants)]
+    if str(query.form) not in visible_spaces:
+        listed = "; ".join(visible_spaces) or "none that you may read yet"
+        raise ParameterError(f"the job has no space {query.form}. It has: {listed}")
     _refuse_unknown(query)
     if not is_granted(source, grants):
         raise ParameterError(
@@ -181,14 +183,14 @@ def _named(node: Any) -> Iterator[str]:
             yield from _named(getattr(node, field.name))
 
 
-def _shown(made: Plan, form: SpaceKey) -> dict[str, str]:
+def _shown(logical: Plan, form: SpaceKey) -> dict[str, str]:
     """The columns of an answer, by name."""
-    if isinstance(made, Aggregate):
-        return {made.name: form.order}
-    if isinstance(made, Distinct):
-        return {made.selected.name: form.order}
-    assert isinstance(made, TopK)
-    return {each.name: each.column for each in made.select}
+    if isinstance(logical, Aggregate):
+        return {logical.name: form.order}
+    if isinstance(logical, Distinct):
+        return {logical.selected.name: form.order}
+    assert isinstance(logical, TopK)
+    return {each.name: each.column for each in logical.select}
 
 
 def _refuse_unknown(query: SpaceQuery) -> None:

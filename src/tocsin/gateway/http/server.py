@@ -193,8 +193,8 @@ class Server:
 
         def unsubscribe(hub: Hub) -> Ack:
             # Another one may have the id of one that was ended meanwhile.
-            meant = [name for name in names if not only_temporary or hub.is_temporary(tenant, name)]
-            return hub.unsubscribe(tenant, meant)
+            ending = [name for name in names if not only_temporary or hub.is_temporary(tenant, name)]
+            return hub.unsubscribe(tenant, ending)
 
         if names:
             await self.committer.execute(unsubscribe, tenant=tenant, after=notify)

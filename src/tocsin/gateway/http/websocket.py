@@ -125,22 +125,22 @@ class Session:
             text = frame.get("text")
             if text is None:
                 raise BadRequest("frames are text")
-            given = read_json(text.encode("utf-8", "surrogatepass"), where="the frame")
-            if not isinstance(given, dict) or given.get("type") not in self._handlers:
-                known = ", ".join(self._handlers)
-                raise BadRequest(f"a frame is a JSON object whose type is one of {known}")
-            request = given.pop("request", None)
-            await self._handlers[given.pop("type")](given)
+            content = read_json(text.encode("utf-8", "surrogatepass"), where="the frame")
+            if not isinstance(content, dict) or content.get("type") not in self._handlers:
+                types = ", ".join(self._handlers)
+                raise BadRequest(f"a frame is a JSON object whose type is one of {types}")
+            request = content.pop("request", None)
+            await self._handlers[content.pop("type")](content)
         except (Error, ValidationError) as failure:
             self._refuse(failure, request)
         except Exception:
             logger.exception("a frame could not be handled")
             self._refuse(GatewayError("something went wrong here"), request)
 
-    async def _watch(self, given: dict[str, Any]) -> None:
-        wanted = Watch.model_validate(given)
-        after = read_cursor(wanted.cursor, self._server.committer.epoch)
-        await self._begin(wanted.subscription, after, Pace(wanted.policy, wanted.throttle))
+    async def _watch(self, frame: dict[str, Any]) -> None:
+        request = Watch.model_validate(frame)
+        after = read_cursor(request.cursor, self._server.committer.epoch)
+        await self._begin(request.subscription, after, Pace(request.policy, request.throttle))
 
     async def _begin(self, name: str, after: int | None, pace: Pace) -> None:
         committer, tenant = self._server.committer, self.identity.tenant.name
@@ -170,14 +170,14 @@ class Session:
             self._note_unwatched([name])
         self._send("unwatched", {"subscription": name})
 
-    async def _subscribe(self, given: dict[str, Any]) -> None:
-        wanted = NewSubscription.model_validate(given)
+    async def _subscribe(self, frame: dict[str, Any]) -> None:
+        request = NewSubscription.model_validate(frame)
         server, tenant = self._server, self.identity.tenant.name
         ack = await server.committer.execute(
-            lambda hub: wanted.register(hub, server.rights(self.identity)), tenant=tenant
+            lambda hub: request.register(hub, server.rights(self.identity)), tenant=tenant
         )
         name = ack.ids[0]
-        if wanted.temporary:
+        if request.temporary:
             self._temporary.add(name)
             self._note_unwatched([name])
         subscription = await server.committer.execute(

@@ -255,13 +255,13 @@ class GroupCommitter:
             if isinstance(rest[0].work, WatchRequest):
                 # Consecutive watches start together, which is cheaper.
                 others = [] if is_slow else takewhile(self._is_quick_watch, rest[1:n_watches])
-                done = self._open([rest[0], *others])
+                performed = self._open([rest[0], *others])
             else:
-                done = [self._try(rest[0])]
+                performed = [self._try(rest[0])]
             begun, now = now, time.perf_counter()
-            for outcome in done:
-                self._costs.note(outcome.command.tenant, (now - begun) / len(done))
-            outcomes += done
+            for outcome in performed:
+                self._costs.note(outcome.command.tenant, (now - begun) / len(performed))
+            outcomes += performed
             n_watches *= 2
         if self._hub.is_dirty and self._hub.failure is None:
             # The hub records the failure, and the callers get it from there.

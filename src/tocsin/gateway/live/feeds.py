@@ -103,9 +103,9 @@ class Feed:
     def begin(self, start: WatchStart) -> None:
         """Send the snapshot, or the batches that a resuming client missed."""
         self.delivered = start.number
-        asked, template = self._pace, start.subscription.template
-        self._throttle = template.throttle if asked.throttle is None else float(asked.throttle)
-        self._may_squash = self._throttle > 0 or (asked.policy or template.policy) == "squash"
+        pace, template = self._pace, start.subscription.template
+        self._throttle = template.throttle if pace.throttle is None else float(pace.throttle)
+        self._may_squash = self._throttle > 0 or (pace.policy or template.policy) == "squash"
         if start.kind == "too-old":
             text = '"message":"the cursor is older than what is retained: take a new snapshot"'
             self._send("too-old", None, text)

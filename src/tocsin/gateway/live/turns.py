@@ -70,9 +70,9 @@ class Turns(Generic[J]):
         self.count -= len(jobs)
         return jobs
 
-    def settle(self, done: Iterable[J], rest: Iterable[J]) -> None:
+    def settle(self, finished: Iterable[J], rest: Iterable[J]) -> None:
         """Record which of the commands taken have run, in order, and requeue the rest ahead of all others."""
-        for job in done:
+        for job in finished:
             self._turn += 1
             # The newest last.
             self._served.pop(job.tenant, None)

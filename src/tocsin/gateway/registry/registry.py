@@ -120,8 +120,8 @@ class Registry:
 
     def create_key(self, tenant: str, scopes: Iterable[str], label: str = "") -> tuple[KeyInfo, str]:
         """Create a key; returns its text, which cannot be shown again. Raises NotFound, BadRequest."""
-        wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
-        if not wanted or set(scopes) - set(SCOPES):
+        ordered = tuple(scope for scope in SCOPES if scope in set(scopes))
+        if not ordered or set(scopes) - set(SCOPES):
             raise BadRequest(f"a key has one or more of the scopes {', '.join(SCOPES)}")
         self.tenant(tenant)
         public, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -129,7 +129,7 @@ class Registry:
             id=public,
             tenant=tenant,
             digest=_digest(secret),
-            scopes=list(wanted),
+            scopes=list(ordered),
             label=label[:200],
             created=datetime.now(UTC),
             revoked=None,
@@ -173,14 +173,14 @@ class Registry:
     def identify(self, text: str) -> Identity | None:
         """The identity of a key, or None. Compares secrets in constant time."""
         age = self._age
-        found = self._identify(text)
-        if found is not None:
+        identity = self._identify(text)
+        if identity is not None:
             with self._lock:
                 if len(self._known) > 10_000:
                     self._known.clear()
                 if age == self._age:
-                    self._known[_digest(text)] = time.monotonic() + REMEMBERED, found
-        return found
+                    self._known[_digest(text)] = time.monotonic() + REMEMBERED, identity
+        return identity
 
     def _identify(self, text: str) -> Identity | None:
         match = _KEY.fullmatch(text)

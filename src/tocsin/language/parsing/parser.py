@@ -100,9 +100,9 @@ def _index(tree: SyntaxTree) -> str | None:
     hint = tree.root.args.get("hint")
     if hint is None:
         return None
-    found = [node for node in hint.expressions if isinstance(node, exp.Anonymous)]
-    names = [argument for node in found if node.name.upper() == "INDEX" for argument in node.expressions]
-    if len(hint.expressions) == len(found) == len(names) == 1 and isinstance(
+    hints = [node for node in hint.expressions if isinstance(node, exp.Anonymous)]
+    names = [argument for node in hints if node.name.upper() == "INDEX" for argument in node.expressions]
+    if len(hint.expressions) == len(hints) == len(names) == 1 and isinstance(
         names[0], exp.Literal | exp.Column
     ):
         return str(names[0].name)

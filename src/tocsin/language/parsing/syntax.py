@@ -294,10 +294,10 @@ def too_deep(sql: str) -> SQLError:
 
 
 def _parse_error(sql: str, tokens: list[Token], error: ParseError) -> SQLError:
-    found = error.errors[0] if error.errors else {}
-    start = len(found.get("start_context") or "")
-    end = start + len(found.get("highlight") or "")
-    description = str(found.get("description") or "")
+    details = error.errors[0] if error.errors else {}
+    start = len(details.get("start_context") or "")
+    end = start + len(details.get("highlight") or "")
+    description = str(details.get("description") or "")
     if description.startswith("Required keyword"):
         message = f"something is missing after {sql[start:end]!r}" if end > start else "something is missing"
     elif description.startswith("Expecting"):

@@ -46,29 +46,29 @@ class Job:
         return cls.parse(text, name=str(file))
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Job:
+    def of(cls, content: dict[str, Any]) -> Job:
         """A job from a dict with the layout of the file. Raises JobError."""
         try:
-            job = cls(JobFile.model_validate(given))
+            job = cls(JobFile.model_validate(content))
         except ValidationError as failure:
             raise JobError(explain_failure(failure)[1]) from None
-        JobValidator(job, given, TomlLocations(""), "").check()
+        JobValidator(job, content, TomlLocations(""), "").check()
         return job
 
     @classmethod
     def parse(cls, text: str, *, name: str = "job") -> Job:
         """Parse and check the text of a job file. Raises JobError."""
         try:
-            given = tomllib.loads(text)
+            content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as failure:
             raise JobError(str(failure), file=name, line=line_of(failure)) from None
         locations = TomlLocations(text)
         try:
-            job = cls(JobFile.model_validate(given))
+            job = cls(JobFile.model_validate(content))
         except ValidationError as failure:
             where, message = explain_failure(failure)
             raise JobError(message, file=name, line=locations.find(where)) from None
-        JobValidator(job, given, locations, name).check()
+        JobValidator(job, content, locations, name).check()
         return job
 
     def schemas(self) -> dict[str, SourceSchema]:
@@ -89,11 +89,11 @@ class Job:
     def shard_job(self) -> ShardJob:
         """The part of the job that its shards need."""
         sections = []
-        for section, made in zip(self.subscriptions, self.plans(), strict=True):
+        for section, logical in zip(self.subscriptions, self.plans(), strict=True):
             weight = None
-            if isinstance(made, Threshold) and made.column is not None:
-                weight = (made.source, made.column)
-            shard = None if isinstance(made, Join) else self.shard_of_table(made.source)
+            if isinstance(logical, Threshold) and logical.column is not None:
+                weight = (logical.source, logical.column)
+            shard = None if isinstance(logical, Join) else self.shard_of_table(logical.source)
             sections.append(Section(section.sql, section.id, section.repeat, weight, shard))
         settings = self.settings
         return ShardJob(

@@ -50,8 +50,8 @@ def _remove_after(files: FileSystem, log: str, last: int) -> None:
             files.delete(path)
         else:
             # It has the earlier listings too, and may be their only copy.
-            kept = [entry for entry in entries if json.loads(entry)["batchId"] <= last]
-            files.write_text(path, "\n".join([version, *kept]))
+            earlier = [entry for entry in entries if json.loads(entry)["batchId"] <= last]
+            files.write_text(path, "\n".join([version, *earlier]))
 
 
 def _names(files: FileSystem, folder: str) -> list[str]:

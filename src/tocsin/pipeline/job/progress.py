@@ -63,9 +63,9 @@ class Progress:
     def record_batch(self, batch: int, shards: list[dict[str, Any]]) -> None:
         """Add a finished batch; if Spark repeats a batch of a killed run, it replaces that one."""
         self._add_spark_figures()
-        known = [earlier for earlier in self.known["batches"] if earlier["batch"] < batch]
-        known.append({"batch": batch, "time": time.time(), "shards": shards})
-        self.known["batches"] = known[-REMEMBERED:]
+        batches = [earlier for earlier in self.known["batches"] if earlier["batch"] < batch]
+        batches.append({"batch": batch, "time": time.time(), "shards": shards})
+        self.known["batches"] = batches[-REMEMBERED:]
         self.known["finished"] += 1
         _add_sources(self.known["sources"], shards)
         self.enter("waiting for input")

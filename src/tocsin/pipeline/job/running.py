@@ -90,22 +90,24 @@ def start(
     After a failure a function is called with the same batch again. `report` is called with the progress of
     the run (see `Progress`): its phase, and the figures of each batch.
     """
-    made = as_job(job)
+    parsed = as_job(job)
     if sink is None and (rejects or snapshots):
         raise JobError("`rejects` and `snapshots` require `sink`, a function for changes")
-    progress = Progress(made, report)
+    progress = Progress(parsed, report)
     if spark is None:
         progress.enter("starting Spark")
-        spark = session(made, master=master, log=log)
+        spark = session(parsed, master=master, log=log)
     progress.enter("planning the query")
     try:
         # Nothing is written before all sources are known to exist.
-        outputs = packed_outputs(spark, made, dict(frames or {}))
-        with _writing(f"checkpoint {made.settings.checkpoint!r}"):
-            owner = _update_description(SparkFileSystem(spark), made)
-            roll_back_unplanned(SparkFileSystem(spark), made.settings.checkpoint)
-        with _writing(f"sink {made.sink.path!r}"):
-            target = build_sink(spark, made, owner, SinkFunctions(sink, rejects, snapshots) if sink else None)
+        outputs = packed_outputs(spark, parsed, dict(frames or {}))
+        with _writing(f"checkpoint {parsed.settings.checkpoint!r}"):
+            owner = _update_description(SparkFileSystem(spark), parsed)
+            roll_back_unplanned(SparkFileSystem(spark), parsed.settings.checkpoint)
+        with _writing(f"sink {parsed.sink.path!r}"):
+            target = build_sink(
+                spark, parsed, owner, SinkFunctions(sink, rejects, snapshots) if sink else None
+            )
     except PySparkException as failure:
         raise JobError(first_cause(str(failure))) from failure
     progress.persist_to(SparkFileSystem(spark))
@@ -124,12 +126,12 @@ def start(
         finally:
             persisted.unpersist()
 
-    writer = outputs.writeStream.queryName(made.settings.name).foreachBatch(deliver)
-    writer = writer.option("checkpointLocation", made.settings.checkpoint)
+    writer = outputs.writeStream.queryName(parsed.settings.name).foreachBatch(deliver)
+    writer = writer.option("checkpointLocation", parsed.settings.checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)
-    elif made.settings.trigger:
-        writer = writer.trigger(processingTime=made.settings.trigger)
+    elif parsed.settings.trigger:
+        writer = writer.trigger(processingTime=parsed.settings.trigger)
     query = writer.start()
     progress.attach(query)
     return query
@@ -167,8 +169,8 @@ def _update_description(files: FileSystem, job: Job) -> str:
     owner = uuid.uuid4().hex
     if files.exists(path):
         try:
-            known = json.loads(files.read_text(path))
-            owner, before = str(known["query"]), known["job"]
+            stored = json.loads(files.read_text(path))
+            owner, before = str(stored["query"]), stored["job"]
         except (ValueError, KeyError, TypeError):
             raise JobError(f"{path} is damaged; {_ADVICE.format(job.settings.checkpoint)}") from None
         _refuse_changes(before, now, job.settings.checkpoint)

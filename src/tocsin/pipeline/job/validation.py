@@ -77,23 +77,23 @@ class JobValidator:
     ) -> None:
         try:
             statement = parse(section.sql)
-            made = plan(statement, schemas)
-            check_choice(made, schemas, statement.index, self._job.settings.indexes)
+            logical = plan(statement, schemas)
+            check_choice(logical, schemas, statement.index, self._job.settings.indexes)
         except Error as failure:
             self._refuse((*where, "sql"), failure)
         if self._is_messages:
-            self._check_space(section, made, where)
+            self._check_space(section, logical, where)
         if not self._is_messages or self._job.settings.algorithm == "sparse":
-            self._check_parameters(section, made, where)
+            self._check_parameters(section, logical, where)
             self._check_id(section, where)
-            if section.repeat and not isinstance(made, Threshold):
+            if section.repeat and not isinstance(logical, Threshold):
                 self._refuse((*where, "repeat"), "repeat applies to thresholds (SUM or COUNT … HAVING)")
 
-    def _check_space(self, section: SubscriptionSection, made: Plan, where: KeyPath) -> None:
+    def _check_space(self, section: SubscriptionSection, logical: Plan, where: KeyPath) -> None:
         """A statement that messages describe; it has subscriptions only if the algorithm reads them."""
         settings = self._job.settings
         try:
-            form = space_key_of(made, {})
+            form = space_key_of(logical, {})
         except Error as failure:
             self._refuse((*where, "sql"), failure)
         if settings.epsilon and form.kind != "top-k":
@@ -107,9 +107,9 @@ class JobValidator:
                 'dense messages need no subscriptions: remove params and id, or set algorithm = "sparse"',
             )
 
-    def _check_parameters(self, section: SubscriptionSection, made: Plan, where: KeyPath) -> None:
+    def _check_parameters(self, section: SubscriptionSection, logical: Plan, where: KeyPath) -> None:
         """Parameters come from `params`, and a statement without them has an id of its own."""
-        names = parameters(made)
+        names = parameters(logical)
         if section.params is None and names:
             self._refuse(
                 (*where, "sql"),

@@ -58,10 +58,10 @@ class FileSink:
         self._files.make_folder(path)
         marker = f"{path}/{MARKER}"
         if self._files.exists(marker):
-            known = _owner_in(self._files.read_text(marker), marker)
-            if known != owner:
+            last_owner = _owner_in(self._files.read_text(marker), marker)
+            if last_owner != owner:
                 raise JobError(
-                    f"sink path {path!r} belongs to another query ({known}); use another path, "
+                    f"sink path {path!r} belongs to another query ({last_owner}); use another path, "
                     "or the checkpoint that wrote it"
                 )
         else:

@@ -82,10 +82,10 @@ class NatsSink:
             newest = await carrier.newest_map(space)
             if newest is not None:
                 self._publisher.adopt(space, newest)
-                given = self._map_of(space, newest.dimensions)
-                if given is not None and given.version > newest.version:
+                map_in_use = self._map_of(space, newest.dimensions)
+                if map_in_use is not None and map_in_use.version > newest.version:
                     # Raises ParameterError if it is no split of the one in use.
-                    self._publisher.switch(space, given)
+                    self._publisher.switch(space, map_in_use)
 
     def _map_of(self, space: str, dimensions: int) -> Zones | None:
         given = self._initial_map

@@ -58,11 +58,11 @@ def read_file(
     try:
         with _open(path) as file:
             if kind == "parquet":
-                wanted = pa.parquet.ParquetFile(file).schema_arrow.names
-                if len(set(wanted)) < len(wanted):
-                    raise ValueError(f"a column name appears twice in {wanted}")
+                names = pa.parquet.ParquetFile(file).schema_arrow.names
+                if len(set(names)) < len(names):
+                    raise ValueError(f"a column name appears twice in {names}")
                 file.seek(0)
-                table = pa.parquet.read_table(file, columns=[n for n in wanted if _is_wanted(n, columns)])
+                table = pa.parquet.read_table(file, columns=[n for n in names if _is_wanted(n, columns)])
                 return _whole(table)
             data = file.read()
         return read_csv(data, options, list(columns)) if kind == "csv" else read_json(data, columns)

@@ -98,16 +98,16 @@ class ParametersPacker:
         """Pack the rows of one file or partition."""
         where = places_of(file)
         bad = dict(file.bad)
-        given = {name: _parameter(values, name) for name, values in file.columns.items()}
-        if "id" not in given:
+        typed = {name: _parameter(values, name) for name, values in file.columns.items()}
+        if "id" not in typed:
             yield from self._all(path, file, positions, "the column 'id' is missing")
             return
-        for name, array in given.items():
+        for name, array in typed.items():
             if not any(fits(array.type) for fits in PARAMETER_TYPES):
                 reason = f"column {name!r} is {array.type}, which is not a type of parameters"
                 yield from self._all(path, file, positions, reason)
                 return
-        columns = {name: self._value(name, array) for name, array in given.items()}
+        columns = {name: self._value(name, array) for name, array in typed.items()}
         ids = text_of(columns["id"])
         missing = np.asarray(ids.is_null().to_numpy(zero_copy_only=False), np.bool_)
         bad.update(dict.fromkeys(where[missing].tolist(), "the id is null"))
@@ -117,9 +117,9 @@ class ParametersPacker:
         table = pa.table({**columns, "id": ids, POSITION: where}).filter(pa.array(~missing))
         shards = shards_of(one_array(table.column("id")), len(self.keys))
         for number, key in enumerate(self.keys):
-            mine = table.filter(pa.array(shards == number))
-            if mine.num_rows:
-                yield packed(pack(Blob(PARAMETERS, self.name, path, mine)), (key,))
+            of_shard = table.filter(pa.array(shards == number))
+            if of_shard.num_rows:
+                yield packed(pack(Blob(PARAMETERS, self.name, path, of_shard)), (key,))
         if bad:
             yield self.reject(path, bad, {})
 
@@ -180,14 +180,14 @@ def pack_kafka(packer: RowsPacker | ParametersPacker) -> Packer:
                     pc.equal(table.column("topic"), place["topic"]),
                     pc.equal(table.column("partition"), place["partition"]),
                 )
-                mine = table.filter(same)
+                of_partition = table.filter(same)
                 texts = [
                     (value or b"null").translate(_BLANKS).strip()
-                    for value in mine.column("value").to_pylist()
+                    for value in of_partition.column("value").to_pylist()
                 ]
                 file = read_objects(texts, packer.columns)._replace(by_column=False)
                 yield from packer.pack(
-                    f"{place['topic']}/{place['partition']}", file, mine.column("offset").to_numpy()
+                    f"{place['topic']}/{place['partition']}", file, of_partition.column("offset").to_numpy()
                 )
 
     return run

@@ -119,8 +119,8 @@ def _typed(given: RawColumn, kind: ColumnType, name: str, is_text: bool, rejecte
     """The column in its declared type; values that do not fit are null, and their rows rejected."""
     array, bad = _parsed(given, kind) if is_text else cast_or_null(given, kind)
     if bad:
-        held = "text" if is_text else "JSON" if isinstance(given, list) else given.type
-        whole = f"column {name!r} ({held}) fits in no row: {next(iter(bad.values()))}"
+        type_name = "text" if is_text else "JSON" if isinstance(given, list) else given.type
+        whole = f"column {name!r} ({type_name}) fits in no row: {next(iter(bad.values()))}"
         reasons = {row: f"column {name!r}: {why}" for row, why in bad.items()}
         rejected.add_column(reasons, len(bad) + len(array) - array.null_count, whole)
     return array
@@ -137,13 +137,13 @@ def _parsed(texts: pa.Array, kind: ColumnType) -> tuple[pa.Array, dict[int, str]
         return texts.cast(kind.arrow), {}
     except pa.ArrowException:
         encoded = texts.dictionary_encode()
-    found = [_cast_text(text, kind) for text in encoded.dictionary]
-    array = pa.array([None if value is None else value.as_py() for value in found], kind.arrow)
+    parsed = [_cast_text(text, kind) for text in encoded.dictionary]
+    array = pa.array([None if value is None else value.as_py() for value in parsed], kind.arrow)
     codes = encoded.indices.to_pylist()
     bad = {
         row: f"{encoded.dictionary[code].as_py()!r:.200} is not a {kind.name}"
         for row, code in enumerate(codes)
-        if code is not None and found[code] is None
+        if code is not None and parsed[code] is None
     }
     return array.take(encoded.indices), bad
 

@@ -34,17 +34,17 @@ def packed_sources(
     for name, section in job.sources.items():
         columns = job.schemas()[name].columns or {}
         required = {column: role for column, role in ((section.key, "key"), (section.time, "time")) if column}
-        mine = _keys_of(job, name, keys)
-        packer = RowsPacker(name, columns, required, mine, ops=job.declarations[name].kind == "table")
+        own_keys = _keys_of(job, name, keys)
+        packer = RowsPacker(name, columns, required, own_keys, ops=job.declarations[name].kind == "table")
         if name in frames:
             parts.append(_from_frame(frames[name], packer))
         else:
             parts.append(_read(spark, name, section, packer))
-    for number, (subscription, made) in enumerate(zip(job.subscriptions, job.plans(), strict=True)):
+    for number, (subscription, plan) in enumerate(zip(job.subscriptions, job.plans(), strict=True)):
         if subscription.params is not None:
-            numbers = not isinstance(made, Match)
-            mine = keys if isinstance(made, Join) else _keys_of(job, made.source, keys)
-            packed = ParametersPacker(str(number), numbers, mine)
+            numbers = not isinstance(plan, Match)
+            own_keys = keys if isinstance(plan, Join) else _keys_of(job, plan.source, keys)
+            packed = ParametersPacker(str(number), numbers, own_keys)
             parts.append(_read(spark, f"subscriptions {number}", subscription, packed))
     return reduce(DataFrame.unionByName, parts)
 
@@ -65,9 +65,9 @@ def _read(
     # Named sources let a later version of the job add more to the same checkpoint.
     reader = spark.readStream.name(stream_name(name))
     if section.format in FORMATS:
-        mine, theirs = _split(section.options)
-        listing = reader.format("binaryFile").schema(_FILES).options(**theirs).load(path).select("path")
-        return listing.mapInArrow(pack_files(packer, section.format, mine), PACKED)
+        own, sparks = _split(section.options)
+        listing = reader.format("binaryFile").schema(_FILES).options(**sparks).load(path).select("path")
+        return listing.mapInArrow(pack_files(packer, section.format, own), PACKED)
     if section.format == "kafka":
         require_kafka(spark)
         options = _texts({**kafka_defaults(path), **section.options})

@@ -72,8 +72,8 @@ class ShardStateManager:
         meta = stored or ShardMeta()
         if meta.format != FORMAT:
             raise StateError(f"shard state has format {meta.format}; this version reads format {FORMAT}")
-        arrived = time.perf_counter()
-        shard, found = self._find(meta)
+        began = time.perf_counter()
+        shard, origin = self._find(meta)
         pending = shard.pending()
         if pending:
             # Logged as input, so that a replay registers them with this batch and not before.
@@ -102,8 +102,8 @@ class ShardStateManager:
             "snapshots": counts["snapshot"],
             "rejects": counts["reject"],
             "sources": _sources(shard.accepted, rejected),
-            "found": found,
-            "find_seconds": started - arrived,
+            "found": origin,
+            "find_seconds": started - began,
             "apply_seconds": seconds,
             "keep_seconds": time.perf_counter() - started - seconds,
             "snapshot_bytes": meta.snapshot_bytes,

@@ -133,15 +133,15 @@ class WarmCache:
         files = []
         for path in self._folder.glob(f"{self._name}.*"):
             with contextlib.suppress(OSError):
-                found = path.stat()
-                files.append((found.st_mtime, found.st_size, path))
+                status = path.stat()
+                files.append((status.st_mtime, status.st_size, path))
         files.sort(reverse=True)
         oldest = time.time() - MAX_AGE_SECONDS
-        kept, kept_bytes = 0, 0
+        n_files, n_bytes = 0, 0
         for when, size, path in files:
-            kept_bytes += size
-            if kept >= MAX_STEPS or (kept >= MIN_FILES and kept_bytes > MAX_BYTES) or when < oldest:
+            n_bytes += size
+            if n_files >= MAX_STEPS or (n_files >= MIN_FILES and n_bytes > MAX_BYTES) or when < oldest:
                 with contextlib.suppress(OSError):
                     path.unlink()
             else:
-                kept += 1
+                n_files += 1

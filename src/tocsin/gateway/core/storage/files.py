@@ -123,9 +123,9 @@ def write_over_itself(descriptor: int, size: int) -> None:
         part = read(descriptor, min(CHUNK, size - place), place)
         if not part:
             raise OSError("the file became shorter while it was read")
-        done = 0
-        while done < len(part):
-            done += overwrite(descriptor, part[done:], place + done)
+        rewritten = 0
+        while rewritten < len(part):
+            rewritten += overwrite(descriptor, part[rewritten:], place + rewritten)
         place += len(part)
     truncate(descriptor, size)
     sync(descriptor)

@@ -222,14 +222,14 @@ def _end(data: bytes, place: int) -> int | None:
 
 def _is_known_safe(data: bytes, place: int, number: int) -> bool:
     """Whether a whole record after `place` knew record `number` to be durable. Cost: linear."""
-    found = data.find(_HEAD, place)
-    while found >= 0:
-        at = found - _FRAME.size
+    candidate = data.find(_HEAD, place)
+    while candidate >= 0:
+        at = candidate - _FRAME.size
         if at > place and _end(data, at) is not None:
             _, _, later, safe, _ = _FRAME.unpack_from(data, at)
             if number <= safe < later:
                 return True
-        found = data.find(_HEAD, found + 1)
+        candidate = data.find(_HEAD, candidate + 1)
     return False
 
 

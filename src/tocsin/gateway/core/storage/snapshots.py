@@ -73,10 +73,10 @@ def write(folder: Path, state: State) -> int:
 
 def read(folder: Path, history: History, recent: Recent) -> State | None:
     """Read the newest snapshot, if any; fills `history` and `recent`. Raises StateError."""
-    found = sorted(path for path in folder.glob("snapshot-*") if not path.name.endswith(".writing"))
-    if not found:
+    folders = sorted(path for path in folder.glob("snapshot-*") if not path.name.endswith(".writing"))
+    if not folders:
         return None
-    newest = found[-1]
+    newest = folders[-1]
     try:
         is_checked = verify(newest)
         facts = json.loads(files.read_all(newest / "hub.json"))

@@ -53,12 +53,12 @@ async def _keys(call: Call) -> Any:
 
 
 async def _create_key(call: Call) -> Any:
-    wanted: NewKey = call.given
-    tenant = wanted.tenant or call.tenant
+    request: NewKey = call.given
+    tenant = request.tenant or call.tenant
     if tenant != call.tenant and call.tenant != OPERATOR:
         raise Forbidden("you may create keys of your own tenant only")
     info, text = await asyncio.to_thread(
-        call.server.registry.create_key, tenant, tuple(wanted.scopes), wanted.label
+        call.server.registry.create_key, tenant, tuple(request.scopes), request.label
     )
     return {**_key(info), "key": text}
 

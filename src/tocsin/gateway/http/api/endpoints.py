@@ -222,11 +222,11 @@ def _response(endpoint: Endpoint, result: Any) -> Response:
 
 
 def _query(model: type[BaseModel], request: Request) -> BaseModel:
-    given = request.query_params.multi_items()
-    if len({name for name, _ in given}) < len(given):
+    items = request.query_params.multi_items()
+    if len({name for name, _ in items}) < len(items):
         raise BadRequest("a query parameter is given twice")
     try:
-        return model.model_validate_strings(dict(given))
+        return model.model_validate_strings(dict(items))
     except ValidationError as failure:
         raise BadRequest(problem(failure)[1]["message"]) from None
 

@@ -88,12 +88,14 @@ async def _events(sink: QueueSink, seconds: float | None) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
     end = math.inf if seconds is None else clock() + seconds
     while True:
-        left = end - clock()
-        if left <= 0 and sink.is_empty:
+        remaining = end - clock()
+        if remaining <= 0 and sink.is_empty:
             return
         try:
             # Queued messages are sent even after the end.
-            item = await asyncio.wait_for(sink.take(), min(HEARTBEAT, left) if sink.is_empty else HEARTBEAT)
+            item = await asyncio.wait_for(
+                sink.take(), min(HEARTBEAT, remaining) if sink.is_empty else HEARTBEAT
+            )
         except TimeoutError:
             if clock() < end:
                 yield ": still here\n\n"

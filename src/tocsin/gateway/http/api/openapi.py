@@ -78,7 +78,7 @@ def _body(form: str) -> dict[str, Any]:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
+    parameters: list[dict[str, Any]] = [
         {
             "name": name,
             "in": "path",
@@ -89,8 +89,8 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
     if endpoint.query is not None:
         for name, schema in endpoint.query.model_json_schema()["properties"].items():
-            found.append({"name": name, "in": "query", "schema": _without_null(schema)})
-    return found
+            parameters.append({"name": name, "in": "query", "schema": _without_null(schema)})
+    return parameters
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -105,8 +105,8 @@ async def _try(call: Call) -> Any:
 
     def look(hub: Hub) -> list[dict[str, Any]]:
         _require_kind(hub, call, "stream")
-        mine = hub.ids_over(call.tenant, name, "match")
-        return [_verdict(each, hub.explain(call.tenant, each, call.given.event)) for each in mine[:TRIED]]
+        names = hub.ids_over(call.tenant, name, "match")
+        return [_verdict(each, hub.explain(call.tenant, each, call.given.event)) for each in names[:TRIED]]
 
     return {"tried": await call.execute(look)}
 
@@ -115,11 +115,11 @@ def _verdict(name: str, text: str) -> dict[str, Any]:
     """An explanation parsed for a page: the verdict, and one line per predicate."""
     lines = text.split("\n")
     head = next((place for place, line in enumerate(lines) if line.startswith("event: ")), len(lines) - 1)
-    said = lines[head].removeprefix("event: ")
+    outcome = lines[head].removeprefix("event: ")
     return {
         "id": name,
-        "matches": not said.startswith("no match"),
-        "said": said,
+        "matches": not outcome.startswith("no match"),
+        "said": outcome,
         "predicates": [line.strip() for line in lines[head + 1 :]],
     }
 

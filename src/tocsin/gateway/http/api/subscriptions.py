@@ -111,8 +111,11 @@ async def _list(call: Call) -> Any:
             for full, subscription in hub.page(call.tenant, page.after, page.limit)
         ]
 
-    found = await call.execute(look)
-    return {"subscriptions": found, "next": found[-1]["id"] if len(found) == page.limit else None}
+    subscriptions = await call.execute(look)
+    return {
+        "subscriptions": subscriptions,
+        "next": subscriptions[-1]["id"] if len(subscriptions) == page.limit else None,
+    }
 
 
 async def _get(call: Call) -> Any:

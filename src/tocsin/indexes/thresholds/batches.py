@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.thresholds.layout import (
     BATCH,
@@ -17,7 +18,6 @@ from tocsin.indexes.thresholds.layout import (
     GROUP,
     LENGTH,
     SORTED,
-    STATE,
     LogColumns,
 )
 from tocsin.indexes.thresholds.scan_kernels import Maturities
@@ -101,15 +101,7 @@ class EventLog:
     """Owns the columns of the log, which `LogColumns` describes."""
 
     def __init__(self, axes: int, capacity: int) -> None:
-        self.columns = LogColumns(
-            values=np.zeros((axes, capacity)),
-            weights=np.zeros(capacity, np.int64),
-            steps=np.zeros(capacity, np.int32),
-            sums=np.zeros(capacity, np.int64),
-            block_low=np.zeros(capacity // BLOCK),
-            block_high=np.zeros(capacity // BLOCK),
-            state=np.zeros(STATE, np.int64),
-        )
+        self.columns = empty(LogColumns, axes=axes, events=capacity, blocks=capacity // BLOCK)
 
     @property
     def state(self) -> Longs:
@@ -145,8 +137,8 @@ class EventLog:
             columns.sums[chunk] = _prefix_sums(columns.weights[chunk])
             self.state[SORTED] = begin + CHUNK
 
-    def sorted_batch(self) -> LogColumns:
-        """The current batch's events in sorted blocks; empty for a batch too small for that to pay.
+    def sorted_batch(self) -> LogColumns | None:
+        """The current batch's events in sorted blocks; None for a batch too small for that to pay.
 
         The last block is padded with events of weight 0. Cost: n log n.
         """
@@ -154,7 +146,7 @@ class EventLog:
         batch = slice(int(self.state[BATCH]), int(self.state[LENGTH]))
         count = batch.stop - batch.start
         if count < MIN_SORTED_BATCH:
-            return EventLog(len(columns.values), 0).columns
+            return None
         sorted_ = EventLog(len(columns.values), -(-count // BLOCK) * BLOCK).columns
         values = np.full_like(sorted_.values, np.inf)
         values[:, :count] = columns.values[:, batch]
@@ -200,12 +192,7 @@ class MaturityReport:
     """The output buffer for maturities."""
 
     def __init__(self, capacity: int) -> None:
-        self.rows = Maturities(
-            step=np.zeros(capacity, np.int32),
-            subscription=np.zeros(capacity, np.int32),
-            reached=np.zeros(capacity, np.uint64),
-            n_rows=np.zeros(1, np.int64),
-        )
+        self.rows = empty(Maturities, rows=capacity)
 
     def reserve(self, count: int) -> None:
         """Grow for `count` more rows."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.thresholds.batches import EventLog, MaturityReport, ThresholdBatch
 from tocsin.indexes.thresholds.boxes_kernels import (
-    GRID,
     evaluate_groups,
     find_due,
     fit_groups,
@@ -16,6 +16,7 @@ from tocsin.indexes.thresholds.boxes_kernels import (
 from tocsin.indexes.thresholds.layout import (
     BATCH,
     CHUNK,
+    GRID,
     GRIDDED,
     GROUP,
     IN_CELLS,
@@ -62,7 +63,7 @@ class BoxGroups:
     """
 
     def __init__(self, axes: int, capacity: int) -> None:
-        self.columns = _empty_columns(axes, max(capacity // GROUP, 1))
+        self.columns = empty(BoxGroupColumns, axes=axes, groups=max(capacity // GROUP, 1))
         #: groups in use, and the members in them
         self.n_groups = 0
         self.n_members = 0
@@ -71,6 +72,7 @@ class BoxGroups:
         #: events that evaluated groups lagged behind, summed since the last fold
         self._behind = 0
         self._no_batch = EventLog(axes, 0).columns
+        self._scratch = empty(GroupScratch, axes=axes, new_events=0, events=CHUNK)
         #: the open groups, and how many of their places are taken
         self._open: list[int] = []
         self._open_used = 0
@@ -165,6 +167,8 @@ class BoxGroups:
     def check_invariants(self, slots: SlotColumns, log: LogColumns) -> None:
         """Assert that all columns agree. For tests."""
         columns, length = self.columns, int(log.state[LENGTH])
+        check_layout(columns)
+        assert not self._scratch.gains.any()
         places = self._places_of(np.arange(self.n_groups), slots)
         in_boxes = (slots.place >= 0) & (slots.place < IN_CELLS)
         assert len(places) == self.n_members == np.count_nonzero(in_boxes)
@@ -211,10 +215,12 @@ class BoxGroups:
     ) -> None:
         batch = batch or self._no_batch
         n_new = int(log.state[LENGTH] - log.state[BATCH])
-        scratch = _new_group_scratch(len(log.values), n_new, max(CHUNK, n_new, len(batch.weights)))
+        n_events = max(n_new, len(batch.weights))
+        if n_events > len(self._scratch.events) or n_new > len(self._scratch.near_weights):
+            self._scratch = grow(self._scratch, events=n_events, new_events=n_new)
         report.fill(
             lambda begin, rows: evaluate_groups(
-                self.columns, slots, log, batch, groups, begin, scratch, rows
+                self.columns, slots, log, batch, groups, begin, self._scratch, rows
             ),
             len(groups),
         )
@@ -222,7 +228,7 @@ class BoxGroups:
     def _sweep(self, groups: Ints, slots: SlotColumns, log: LogColumns, length: int) -> None:
         """Compare these groups with the log's first events in one sweep, where that is faster.
 
-        Nobody matures there. Two dimensions only: others have no sweep.
+        No member matures there. Two dimensions only: others have no sweep.
         """
         columns = self.columns
         groups = groups[columns.covers_log[groups] & (columns.log_position[groups] < length)]
@@ -315,9 +321,8 @@ class BoxGroups:
         """Add free groups at the end; the first of them."""
         first = self.n_groups
         self.n_groups += count
-        have = len(self.columns.slack)
-        if self.n_groups > have:
-            self.columns = _resized(self.columns, max(self.n_groups, 2 * have))
+        if self.n_groups > len(self.columns.slack):
+            self.columns = grow(self.columns, groups=self.n_groups)
         return first
 
     def _choose_grid(self) -> None:
@@ -344,57 +349,6 @@ class BoxGroups:
 def _all_places_of(groups: np.ndarray) -> Ints:
     """All places of these groups."""
     return (groups[:, np.newaxis] * GROUP + np.arange(GROUP)).ravel().astype(np.int32)
-
-
-def _resized(columns: BoxGroupColumns, groups: int) -> BoxGroupColumns:
-    """A copy of the columns with this many groups."""
-    resized = _empty_columns(len(columns.bound) // 2, groups)
-    for name, old in columns._asdict().items():
-        new = getattr(resized, name)
-        common = tuple(slice(min(sizes)) for sizes in zip(old.shape, new.shape, strict=True))
-        new[common] = old[common]
-    return resized
-
-
-def _empty_columns(axes: int, groups: int) -> BoxGroupColumns:
-    places = groups * GROUP
-    sides = 2 * axes
-    return BoxGroupColumns(
-        bound=np.full((sides, places), np.inf),
-        need=np.full(places, LARGEST, np.int64),
-        counted=np.zeros(places, np.int64),
-        slot=np.full(places, NO_PLACE, np.int32),
-        sorted_bounds=np.full((groups, sides * GROUP), np.inf),
-        bound_ranks=np.zeros((groups, sides * GROUP), np.uint8),
-        cover=np.full((sides, groups), np.inf),
-        core=np.full((sides, groups), -np.inf),
-        slack=np.full(groups, LARGEST, np.int64),
-        due=np.full(groups, LARGEST, np.int64),
-        half_due=np.full(groups, LARGEST, np.int64),
-        log_position=np.zeros(groups, np.int64),
-        covers_log=np.zeros(groups, np.bool_),
-        base_weight=np.zeros(groups, np.int64),
-        cover_cells=np.zeros((4, groups), np.int32),
-        grid_edges=np.full((2, GRID - 1), np.inf),
-        grid_weights=np.zeros((GRID, GRID), np.int64),
-        grid_sums=np.zeros((GRID + 1, GRID + 1), np.int64),
-    )
-
-
-def _new_group_scratch(axes: int, n_new: int, n_events: int) -> GroupScratch:
-    """Scratch to evaluate groups against `n_new` new events, `n_events` at a time. Cost: constant."""
-    return GroupScratch(
-        events=np.empty(n_events, np.int32),
-        singles=np.empty(n_events, np.int32),
-        single_sides=np.empty(n_events, np.int32),
-        near_values=np.empty((axes, n_new)),
-        near_weights=np.empty(n_new, np.int64),
-        core=np.empty(2 * axes),
-        bound=np.empty(2 * axes),
-        is_inside=np.empty(GROUP, np.bool_),
-        gains=np.zeros((2 * axes, GROUP + 1), np.int64),
-        sums=np.empty(GROUP, np.int64),
-    )
 
 
 def _ordered(values: Floats) -> tuple[np.ndarray, Floats]:

@@ -18,6 +18,7 @@ from tocsin.indexes.thresholds.layout import (
     BLOCK,
     CHUNK,
     CLOCK,
+    GRID,
     GRIDDED,
     GROUP,
     LARGEST,
@@ -32,8 +33,6 @@ from tocsin.indexes.thresholds.layout import (
 )
 from tocsin.indexes.thresholds.scan_kernels import Maturities
 
-#: Cells of the grid along an axis.
-GRID = 128
 #: Groups whose due times are compared at a time.
 STRIDE = 64
 #: Binary search steps from a group to one member.
@@ -476,7 +475,7 @@ def replay_events(
 
 @lean_kernel
 def replay_log(boxes: BoxGroupColumns, log: LogColumns, group: int, end: int, scratch: GroupScratch) -> None:
-    """Compare the group with the log up to event `end`, where nobody has matured yet."""
+    """Compare the group with the log up to event `end`, in which no member has matured yet."""
     sums = scratch.sums
     clear(sums)
     in_core = 0

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import ArgumentPack, entry_point, suppress_fp_warnings
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.thresholds.batches import MaturityReport, ThresholdBatch
 from tocsin.indexes.thresholds.cells_kernels import (
@@ -29,7 +29,6 @@ from tocsin.indexes.thresholds.cells_kernels import (
 from tocsin.indexes.thresholds.layout import (
     AHEAD,
     BLOCK_BITS,
-    EVEN,
     GROUP,
     IN_CELLS,
     LARGEST,
@@ -105,21 +104,17 @@ class HistogramCells:
             self.cells = _cells_at_ticks(ticks, per_unit)
         else:
             self.cells = _cells_between(_distinct(np.concatenate([low, above[~is_endless]])))
-        self.ranges = ranges = _empty_ranges(self.n_groups)
-        self._pending = PendingColumns(
-            cells=np.full(PENDING_CAPACITY, 0, np.int32),
-            weights=np.full(PENDING_CAPACITY, 0, np.int64),
-            groups=np.empty(self.n_groups, np.int32),
-            due=np.full(1, LARGEST),
-        )
+        self.ranges = ranges = empty(CellRangeColumns, groups=self.n_groups)
+        self._pending = empty(PendingColumns, events=PENDING_CAPACITY, groups=self.n_groups)
+        # Written, not only allocated: else the first events would wait for page faults.
+        self._pending.cells[:] = self._pending.weights[:] = 0
         #: pending events, and groups that may be due
         self._n_pending = self._n_due = 0
         #: groups evaluated since all were filled
         self._n_evaluations = 0
         #: the columns, as kernels receive them
         self._packed = ArgumentPack((self.cells, self.ranges, self._pending))
-        ints = np.empty((3, GROUP), np.int32)
-        self._scratch = MemberScratch(ints[0], ints[1], ints[2], np.empty(GROUP, np.int64))
+        self._scratch = empty(MemberScratch)
         self._crossings = _crossings(CROSSINGS_BATCH)
         with _ignoring_overflow():
             find_cells(self.cells, low, ranges.begin[:count])
@@ -199,14 +194,12 @@ class HistogramCells:
         return weight
 
     def _ensure_pending_capacity(self, count: int) -> None:
-        """Make room for `count` more pending events."""
-        cells, weights, groups, due = self._pending
-        if self._n_pending + count > len(cells):
+        """Ensure capacity for `count` more pending events."""
+        capacity = len(self._pending.cells)
+        if self._n_pending + count > capacity:
             self._absorb()
-            if count > len(cells):
-                self._pending = PendingColumns(
-                    ensure_capacity(cells, count), ensure_capacity(weights, count), groups, due
-                )
+            if count > capacity:
+                self._pending = grow(self._pending, events=count)
                 self._refresh_columns()
 
     def _refresh_columns(self) -> None:
@@ -216,7 +209,7 @@ class HistogramCells:
     def report_matured(
         self, slots: SlotColumns, clock: int, events: CountedEvents, report: MaturityReport
     ) -> None:
-        """Report who has matured at the last counted events; before them nobody was due."""
+        """Report the members that matured at the last counted events; before them none was due."""
         if self._n_due == 0:
             return
         event_cells = self._pending.cells[self._n_pending - len(events.weights) : self._n_pending]
@@ -271,7 +264,7 @@ class HistogramCells:
             self.n_members -= n_ended
 
     def _cell_sums(self, n_lookups: int) -> Longs:
-        """The weight before each cell, if so many lookups make summing all cells pay; else empty."""
+        """The weight before each cell, if this many lookups make summing all cells pay; else empty."""
         n_cells = self.cells.weights.size
         if n_lookups * CELLS_PER_LOOKUP < n_cells:
             return NO_SUMS
@@ -305,6 +298,8 @@ class HistogramCells:
         """Assert that all columns agree. For tests."""
         self._absorb()
         cells, ranges = self.cells, self.ranges
+        for columns in (cells, ranges, self._pending):
+            check_layout(columns)
         edges, places = cells.edges[: self._n_edges], self._places(slots)
         assert len(places) == self.n_members
         assert (slots.place[ranges.slot[places]] == places + IN_CELLS).all()
@@ -353,25 +348,6 @@ def _ignoring_overflow() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _empty_ranges(groups: int) -> CellRangeColumns:
-    places = groups * GROUP
-    return CellRangeColumns(
-        begin=np.zeros(places, np.int32),
-        end=np.zeros(places, np.int32),
-        target=np.zeros(places, np.uint64),
-        slot=np.full(places, NO_PLACE, np.int32),
-        cover_begin=np.zeros(groups, np.int32),
-        cover_end=np.zeros(groups, np.int32),
-        segment_begin=np.zeros(groups, np.int32),
-        segment_end=np.zeros(groups, np.int32),
-        slack=np.zeros(groups, np.int64),
-        base_weight=np.zeros(groups, np.int64),
-        segment_base_weight=np.zeros(groups, np.int64),
-        due=np.zeros(groups, np.int64),
-        half_due=np.zeros(groups, np.int64),
-    )
-
-
 def _first_groups(ranges: CellRangeColumns, groups: int) -> CellRangeColumns:
     """The columns of the first groups, as views."""
     n_groups = len(ranges.due)
@@ -415,7 +391,9 @@ def _cells_at_ticks(ticks: Floats, per_unit: float) -> HistogramColumns:
     edges = np.full(2 * len(ticks) + 1, -np.inf)
     edges[1::2] = ticks / per_unit
     edges[2::2] = _next_double(edges[1::2], np.inf)
-    return _empty_cells(edges, 1)._replace(tick_scale=np.array([per_unit, ticks[0]]))
+    cells = _empty_cells(edges, 1)
+    cells.tick_scale[:] = per_unit, ticks[0]
+    return cells
 
 
 def _cells_between(edges: Floats) -> HistogramColumns:
@@ -437,19 +415,12 @@ def _empty_cells(edges: Floats, buckets: int) -> HistogramColumns:
     blocks = (last >> BLOCK_BITS) + 1
     segment_bits = max((last // MAX_SEGMENTS).bit_length(), BLOCK_BITS)
     segments = (last >> segment_bits) + 1
-    return HistogramColumns(
-        edges=np.concatenate([edges, np.full(AHEAD, np.nan)]),
-        bucket_edges=np.zeros(buckets + 1, np.int32),
-        bucket_scale=np.zeros(2),
-        tick_scale=np.zeros(2),
-        # Written, not only allocated: else the first events would wait for page faults.
-        weights=np.full((blocks, 2, EVEN), 0, np.int64),
-        block_weights=np.zeros(blocks, np.int64),
-        block_sums=np.zeros(blocks + 1, np.int64),
-        segment_weights=np.zeros(segments, np.int64),
-        segment_sums=np.zeros(segments + 1, np.int64),
-        segment_bits=np.array([segment_bits]),
-    )
+    cells = empty(HistogramColumns, edges=len(edges), buckets=buckets, blocks=blocks, segments=segments)
+    cells.edges[: len(edges)] = edges
+    cells.segment_bits[0] = segment_bits
+    # Written, not only allocated: else the first events would wait for page faults.
+    cells.weights[:] = 0
+    return cells
 
 
 def _per_unit(count: int, half_length: float) -> float:

@@ -12,12 +12,13 @@ counted into the cells, many at a time, for which fetching the cells pays.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.intrinsics import prefetch
 from tocsin.arrays.jit import ArgumentPack, inlined, lean_kernel, unpack
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.thresholds.layout import (
     AHEAD,
@@ -46,12 +47,12 @@ STRIDE = 64
 class MemberScratch(NamedTuple):
     """Scratch: the members of the group being evaluated."""
 
-    #: int32 (GROUP,): places, first cell inside, first cell beyond.
-    place: Ints
-    begin: Ints
-    end: Ints
-    #: int64 (GROUP,): the weight of these cells.
-    weight: Longs
+    #: places, first cell inside, first cell beyond.
+    place: Annotated[Ints, Column(GROUP, fill=None)]
+    begin: Annotated[Ints, Column(GROUP, fill=None)]
+    end: Annotated[Ints, Column(GROUP, fill=None)]
+    #: the weight of these cells.
+    weight: Annotated[Longs, Column(GROUP, fill=None)]
 
 
 @lean_kernel

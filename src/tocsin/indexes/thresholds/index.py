@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.indexes.thresholds.batches import (
@@ -80,12 +80,7 @@ class DeferredThresholds:
         self._scale = scale
         # With fewer than two dimensions, boxes are unbounded on the other axes, and events are at 0 there.
         self._axes = max(dimensions, 2)
-        self._slots = SlotColumns(
-            is_there=np.zeros(capacity // 8 + 1, np.uint8),
-            place=np.full(capacity, NO_PLACE, np.int32),
-            tau=np.zeros(capacity, np.int64),
-            is_repeating=np.zeros(capacity // 8 + 1, np.uint8),
-        )
+        self._slots = empty(SlotColumns, slots=capacity, bytes=capacity // 8 + 1)
         #: one more than the largest slot ever used
         self._top = 0
         #: terminated subscriptions that are still counted as members
@@ -225,6 +220,8 @@ class DeferredThresholds:
         """Assert that all columns agree. For tests."""
         self._drop_terminated()
         log = self._log.columns
+        check_layout(log)
+        check_layout(self._slots)
         self._boxes.check_invariants(self._slots, log)
         if self._cells is not None:
             self._cells.check_invariants(self._slots)
@@ -313,7 +310,7 @@ class DeferredThresholds:
         return bool(log.state[READ] < len(weights))
 
     def _report_due(self, events: CountedEvents) -> None:
-        """Report who has matured at these counted events, if anyone may have."""
+        """Report the members that matured at these counted events, if any may have."""
         log = self._log.columns
         if log.state[CLOCK] < log.state[DUE]:
             return
@@ -328,7 +325,7 @@ class DeferredThresholds:
         self._schedule()
 
     def _try_buffer_events(self, values: Floats, weights: Longs) -> bool:
-        """Buffer a few events, if nobody can mature at them. Cost: up to a microsecond."""
+        """Buffer a few events, if no member can mature at them. Cost: up to a microsecond."""
         if len(weights) == 1:
             weight = weights.item()
             if weight <= 0:
@@ -367,7 +364,7 @@ class DeferredThresholds:
         set_bits(columns.is_repeating, slots[repeat])
 
     def _flush_buffer(self) -> None:
-        """Process the ingest buffer. Nobody is due yet."""
+        """Process the ingest buffer. No member is due yet."""
         if self._buffer:
             values, weights, members = self._buffer.arrays(self._dimensions, self._axes)
             self._buffer = IngestBuffer()
@@ -444,7 +441,7 @@ class DeferredThresholds:
 
     @property
     def _may_be_sparse(self) -> bool:
-        """Whether so many were terminated that members should be counted again."""
+        """Whether enough were terminated that members should be counted again."""
         if self._n_terminated <= self._top // RECOUNT_FRACTION:
             return False
         if self._cells is None:
@@ -482,19 +479,19 @@ class DeferredThresholds:
         self._drop_terminated()
         release_places(self._slots, PLACE_LIMIT)
         self._clear_log()
-        everyone = self._boxes.members(self._slots)
+        members = self._boxes.members(self._slots)
         if self._cells is not None:
-            everyone = everyone.joined(self._cells.members(self._slots))
+            members = members.joined(self._cells.members(self._slots))
         if added is not None:
-            everyone = everyone.joined(added)
-        is_for_cells = self._dimensions < 2 and len(everyone.slots) >= MIN_CELL_MEMBERS
+            members = members.joined(added)
+        is_for_cells = self._dimensions < 2 and len(members.slots) >= MIN_CELL_MEMBERS
         if added is not None:
-            everyone = everyone.take(everyone.order(), 1 if is_for_cells else None)
+            members = members.take(members.order(), 1 if is_for_cells else None)
         self._boxes, self._cells = BoxGroups(self._axes, 0), None
         if is_for_cells:
-            self._cells = HistogramCells(everyone, self._slots, int(self._log.state[CLOCK]))
+            self._cells = HistogramCells(members, self._slots, int(self._log.state[CLOCK]))
         else:
-            self._boxes.fill(everyone, self._slots, self._log.columns)
+            self._boxes.fill(members, self._slots, self._log.columns)
 
     def _matured(self) -> ChangeSet:
         rows = self._report.rows
@@ -508,16 +505,10 @@ class DeferredThresholds:
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
-        if top <= len(self._slots.place):
-            return
-        is_there, place, tau, is_repeating = self._slots
-        place = ensure_capacity(place, top, NO_PLACE)
-        self._slots = SlotColumns(
-            ensure_capacity(is_there, len(place) // 8 + 1),
-            place,
-            ensure_capacity(tau, top),
-            ensure_capacity(is_repeating, len(place) // 8 + 1),
-        )
+        have = len(self._slots.place)
+        if top > have:
+            slots = max(top, 2 * have)
+            self._slots = grow(self._slots, slots=slots, bytes=slots // 8 + 1)
 
 
 def _by_step(steps: Ints, slots: Ints) -> Ints:

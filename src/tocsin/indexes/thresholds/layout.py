@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Bools, Bytes, Floats, Ints, Longs
 
 #: The largest int64.
 LARGEST = 0x7FFFFFFFFFFFFFFF
 #: Subscriptions per group.
 GROUP = 256
+#: Cells of the grid of box groups, along an axis.
+GRID = 128
 #: Events per chunk of the log, and per block of a chunk.
 CHUNK = 4096
 BLOCK = 64
@@ -51,16 +54,16 @@ STATE = 7
 class SlotColumns(NamedTuple):
     """One row a subscription slot."""
 
-    #: uint8 (slots / 8,): a bit each, whether it holds a subscription. Bits, so that they stay in the cache.
-    is_there: Bytes
-    #: int32 (slots,): where it is counted: a place in the box groups or the cells, or a negative code. A
+    #: a bit each, whether it holds a subscription. Bits, so that they stay in the cache.
+    is_there: Annotated[Bytes, Column("bytes")]
+    #: where it is counted: a place in the box groups or the cells, or a negative code. A
     #: terminated subscription releases its place later, which is cheaper: in the box groups when members are
     #: counted; in the cells when its slot is reused, or the cells are rebuilt or compacted.
-    place: Ints
-    #: int64 (slots,): scaled weight to reach.
-    tau: Longs
-    #: uint8 (slots / 8,): a bit each, whether it starts again from 0 after maturing.
-    is_repeating: Bytes
+    place: Annotated[Ints, Column("slots", fill=NO_PLACE)]
+    #: scaled weight to reach.
+    tau: Annotated[Longs, Column("slots")]
+    #: a bit each, whether it starts again from 0 after maturing.
+    is_repeating: Annotated[Bytes, Column("bytes")]
 
 
 class LogColumns(NamedTuple):
@@ -70,20 +73,20 @@ class LogColumns(NamedTuple):
     events are sorted by the first axis into blocks of BLOCK, and a block's by the second.
     """
 
-    #: float64 (axes, capacity): coordinates, never NaN.
-    values: Floats
-    #: int64 (capacity,): positive weights.
-    weights: Longs
-    #: int32 (capacity,): position in the batch, of the current batch's events; of a sorted event, the number
+    #: coordinates, never NaN.
+    values: Annotated[Floats, Column("axes", "events")]
+    #: positive weights.
+    weights: Annotated[Longs, Column("events")]
+    #: position in the batch, of the current batch's events; of a sorted event, the number
     #: of events that were logged before it.
-    steps: Ints
-    #: int64 (capacity,): of a sorted event, the weight of the preceding ones in its block.
-    sums: Longs
-    #: float64 (capacity / BLOCK,): smallest and largest first coordinate of a sorted block.
-    block_low: Floats
-    block_high: Floats
-    #: int64 (STATE,): see LENGTH … SORTED.
-    state: Longs
+    steps: Annotated[Ints, Column("events")]
+    #: of a sorted event, the weight of the preceding ones in its block.
+    sums: Annotated[Longs, Column("events")]
+    #: smallest and largest first coordinate of a sorted block.
+    block_low: Annotated[Floats, Column("blocks")]
+    block_high: Annotated[Floats, Column("blocks")]
+    #: see LENGTH … SORTED.
+    state: Annotated[Longs, Column(STATE)]
 
 
 @lean_kernel
@@ -252,63 +255,63 @@ class BoxGroupColumns(NamedTuple):
     bound on any high side.
     """
 
-    #: float64 (sides, places): bound of the box; +inf at a free place.
-    bound: Floats
-    #: int64 (places,): scaled weight missing when the group was last evaluated; positive.
-    need: Longs
-    #: int64 (places,): weight inside of the log's events up to `log_position`, if `covers_log`.
-    counted: Longs
-    #: int32 (places,): slot of the subscription; -1 at a free place.
-    slot: Ints
-    #: float64 (groups, sides * GROUP): on each side the members' bounds, ascending, as last fitted,
-    sorted_bounds: Floats
-    #: uint8 (groups, sides * GROUP): and the rank of each member's own bound.
-    bound_ranks: Bytes
-    #: float64 (sides, groups): the cover, smallest of the bounds.
-    cover: Floats
-    #: float64 (sides, groups): the core, largest of the bounds; the core may be empty.
-    core: Floats
-    #: int64 (groups,): lower bound of the members' needs.
-    slack: Longs
-    #: int64 (groups,): the clock before which no member can mature.
-    due: Longs
-    #: int64 (groups,): halfway there: from then on the group is checked along with others that are due.
-    half_due: Longs
-    #: int64 (groups,): events of the log that the members have been compared with.
-    log_position: Longs
-    #: bool (groups,): no member is newer than the log.
-    covers_log: Bools
-    #: int64 (groups,): `grid_weight` of the cover when the group was last evaluated.
-    base_weight: Longs
-    #: int32 (4, groups): first and last grid cell of the cover, on the first and on the second axis.
-    cover_cells: Ints
-    #: float64 (2, GRID - 1): where grid cells begin, ascending and inclusive.
-    grid_edges: Floats
-    #: int64 (GRID, GRID): weight by cell of the first GRIDDED events of the log.
-    grid_weights: Longs
-    #: int64 (GRID + 1, GRID + 1): its two-dimensional prefix sums.
-    grid_sums: Longs
+    #: bound of the box; +inf at a free place.
+    bound: Annotated[Floats, Column(Size("axes", times=2), Size("groups", times=GROUP), fill=np.inf)]
+    #: scaled weight missing when the group was last evaluated; positive.
+    need: Annotated[Longs, Column(Size("groups", times=GROUP), fill=LARGEST)]
+    #: weight inside of the log's events up to `log_position`, if `covers_log`.
+    counted: Annotated[Longs, Column(Size("groups", times=GROUP))]
+    #: slot of the subscription; -1 at a free place.
+    slot: Annotated[Ints, Column(Size("groups", times=GROUP), fill=NO_PLACE)]
+    #: on each side the members' bounds, ascending, as last fitted,
+    sorted_bounds: Annotated[Floats, Column("groups", Size("axes", times=2 * GROUP), fill=np.inf)]
+    #: and the rank of each member's own bound.
+    bound_ranks: Annotated[Bytes, Column("groups", Size("axes", times=2 * GROUP))]
+    #: the cover, smallest of the bounds.
+    cover: Annotated[Floats, Column(Size("axes", times=2), "groups", fill=np.inf)]
+    #: the core, largest of the bounds; the core may be empty.
+    core: Annotated[Floats, Column(Size("axes", times=2), "groups", fill=-np.inf)]
+    #: lower bound of the members' needs.
+    slack: Annotated[Longs, Column("groups", fill=LARGEST)]
+    #: the clock before which no member can mature.
+    due: Annotated[Longs, Column("groups", fill=LARGEST)]
+    #: halfway there: from then on the group is checked along with others that are due.
+    half_due: Annotated[Longs, Column("groups", fill=LARGEST)]
+    #: events of the log that the members have been compared with.
+    log_position: Annotated[Longs, Column("groups")]
+    #: no member is newer than the log.
+    covers_log: Annotated[Bools, Column("groups")]
+    #: `grid_weight` of the cover when the group was last evaluated.
+    base_weight: Annotated[Longs, Column("groups")]
+    #: first and last grid cell of the cover, on the first and on the second axis.
+    cover_cells: Annotated[Ints, Column(4, "groups")]
+    #: where grid cells begin, ascending and inclusive.
+    grid_edges: Annotated[Floats, Column(2, GRID - 1, fill=np.inf)]
+    #: weight by cell of the first GRIDDED events of the log.
+    grid_weights: Annotated[Longs, Column(GRID, GRID)]
+    #: its two-dimensional prefix sums.
+    grid_sums: Annotated[Longs, Column(GRID + 1, GRID + 1)]
 
 
 class GroupScratch(NamedTuple):
     """Working memory to evaluate groups."""
 
-    #: int32 (events,): events in the cover; those outside of some members on one side only, and the side.
-    events: Ints
-    singles: Ints
-    single_sides: Ints
-    #: float64 (axes, events): coordinates of the batch's events in the cover, and their weights.
-    near_values: Floats
-    near_weights: Longs
-    #: float64 (sides,): the core of a group, and the bound of a member.
-    core: Floats
-    bound: Floats
-    #: bool (GROUP,): which members hold an event.
-    is_inside: Bools
-    #: int64 (sides, GROUP + 1): weight held by a prefix of members in the order of a bound; 0 between calls.
-    gains: Longs
-    #: int64 (GROUP,): weight that each member holds.
-    sums: Longs
+    #: events in the cover; those outside of some members on one side only, and the side.
+    events: Annotated[Ints, Column("events", fill=None)]
+    singles: Annotated[Ints, Column("events", fill=None)]
+    single_sides: Annotated[Ints, Column("events", fill=None)]
+    #: coordinates of the batch's events in the cover, and their weights.
+    near_values: Annotated[Floats, Column("axes", "new_events", fill=None)]
+    near_weights: Annotated[Longs, Column("new_events", fill=None)]
+    #: the core of a group, and the bound of a member.
+    core: Annotated[Floats, Column(Size("axes", times=2), fill=None)]
+    bound: Annotated[Floats, Column(Size("axes", times=2), fill=None)]
+    #: which members hold an event.
+    is_inside: Annotated[Bools, Column(GROUP, fill=None)]
+    #: weight held by a prefix of members in the order of a bound; 0 between calls.
+    gains: Annotated[Longs, Column(Size("axes", times=2), GROUP + 1)]
+    #: weight that each member holds.
+    sums: Annotated[Longs, Column(GROUP, fill=None)]
 
 
 #: Bits of a cell's number that are its place in its block.
@@ -325,68 +328,68 @@ AHEAD = 4
 class HistogramColumns(NamedTuple):
     """The line, cut into cells. Cell c holds the values with c edges at or below them."""
 
-    #: float64 (edges + AHEAD,): where cells begin, ascending and distinct; then NaN.
-    edges: Floats
-    #: int32 (buckets + 1,): edges in the preceding buckets; buckets divide the line evenly.
-    bucket_edges: Ints
-    #: float64 (2,): where buckets begin, and how many there are per unit of length.
-    bucket_scale: Floats
-    #: float64 (2,): ticks per unit of length, or 0, and the number of the first. Bounds are often whole
+    #: where cells begin, ascending and distinct; then NaN.
+    edges: Annotated[Floats, Column(Size("edges", plus=AHEAD), fill=np.nan)]
+    #: edges in the preceding buckets; buckets divide the line evenly.
+    bucket_edges: Annotated[Ints, Column(Size("buckets", plus=1))]
+    #: where buckets begin, and how many there are per unit of length.
+    bucket_scale: Annotated[Floats, Column(2)]
+    #: ticks per unit of length, or 0, and the number of the first. Bounds are often whole
     #: multiples of some unit. Edges then are -inf and, for each tick, the tick and the next double, so that a
     #: value's cell can be computed: values on ticks have even ones.
-    tick_scale: Floats
-    #: int64 (blocks, 2, CELL_BLOCK / 2): weight counted, by cell. The even cells of a block come first, so
+    tick_scale: Annotated[Floats, Column(2)]
+    #: weight counted, by cell. The even cells of a block come first, so
     #: that values on ticks share cache lines.
-    weights: Longs
-    #: int64 (blocks,): weight counted, by block.
-    block_weights: Longs
-    #: int64 (blocks + 1,): sum of the weights before the block, as of the last `sum_blocks`.
-    block_sums: Longs
-    #: int64 (segments,): weight by segment, a run of blocks, of all events, pending ones included.
-    segment_weights: Longs
-    #: int64 (segments + 1,): sum of the weights before the segment, as of the last `sum_segments`.
-    segment_sums: Longs
-    #: int64 (1,): bits of a cell's number that are its place in its segment.
-    segment_bits: Longs
+    weights: Annotated[Longs, Column("blocks", 2, EVEN)]
+    #: weight counted, by block.
+    block_weights: Annotated[Longs, Column("blocks")]
+    #: sum of the weights before the block, as of the last `sum_blocks`.
+    block_sums: Annotated[Longs, Column(Size("blocks", plus=1))]
+    #: weight by segment, a run of blocks, of all events, pending ones included.
+    segment_weights: Annotated[Longs, Column("segments")]
+    #: sum of the weights before the segment, as of the last `sum_segments`.
+    segment_sums: Annotated[Longs, Column(Size("segments", plus=1))]
+    #: bits of a cell's number that are its place in its segment.
+    segment_bits: Annotated[Longs, Column(1)]
 
 
 class CellRangeColumns(NamedTuple):
     """Members group by group: the member at place p is in group p // GROUP."""
 
-    #: int32 (places,): first cell inside, and first cell beyond.
-    begin: Ints
-    end: Ints
-    #: uint64 (places,): the weight between `begin` and `end` at which the member matures.
-    target: NDArray[np.uint64]
-    #: int32 (places,): slot of the subscription; -1 at a free place.
-    slot: Ints
-    #: int32 (groups,): first block that some member intersects, and first beyond.
-    cover_begin: Ints
-    cover_end: Ints
-    #: int32 (groups,): first segment of the cover, and first beyond.
-    segment_begin: Ints
-    segment_end: Ints
-    #: int64 (groups,): lower bound of the members' needs when the group was last checked.
-    slack: Longs
-    #: int64 (groups,): the weight of the cover then, and of its segments.
-    base_weight: Longs
-    segment_base_weight: Longs
-    #: int64 (groups,): the clock before which no member can mature.
-    due: Longs
-    #: int64 (groups,): halfway there: from then on the group is checked along with others that are due.
-    half_due: Longs
+    #: first cell inside, and first cell beyond.
+    begin: Annotated[Ints, Column(Size("groups", times=GROUP))]
+    end: Annotated[Ints, Column(Size("groups", times=GROUP))]
+    #: the weight between `begin` and `end` at which the member matures.
+    target: Annotated[NDArray[np.uint64], Column(Size("groups", times=GROUP))]
+    #: slot of the subscription; -1 at a free place.
+    slot: Annotated[Ints, Column(Size("groups", times=GROUP), fill=NO_PLACE)]
+    #: first block that some member intersects, and first beyond.
+    cover_begin: Annotated[Ints, Column("groups")]
+    cover_end: Annotated[Ints, Column("groups")]
+    #: first segment of the cover, and first beyond.
+    segment_begin: Annotated[Ints, Column("groups")]
+    segment_end: Annotated[Ints, Column("groups")]
+    #: lower bound of the members' needs when the group was last checked.
+    slack: Annotated[Longs, Column("groups")]
+    #: the weight of the cover then, and of its segments.
+    base_weight: Annotated[Longs, Column("groups")]
+    segment_base_weight: Annotated[Longs, Column("groups")]
+    #: the clock before which no member can mature.
+    due: Annotated[Longs, Column("groups")]
+    #: halfway there: from then on the group is checked along with others that are due.
+    half_due: Annotated[Longs, Column("groups")]
 
 
 class PendingColumns(NamedTuple):
     """Events that are counted by segment only, and the groups that may be due at the last of them."""
 
-    #: int32, int64 (events,): their cells and weights.
-    cells: Ints
-    weights: Longs
-    #: int32 (groups,): groups in which some member may have matured.
-    groups: Ints
-    #: int64 (1,): the clock before which no member can mature.
-    due: Longs
+    #: their cells and weights.
+    cells: Annotated[Ints, Column("events")]
+    weights: Annotated[Longs, Column("events")]
+    #: groups in which some member may have matured.
+    groups: Annotated[Ints, Column("groups", fill=None)]
+    #: the clock before which no member can mature.
+    due: Annotated[Longs, Column(1, fill=LARGEST)]
 
 
 @lean_kernel

@@ -11,9 +11,11 @@ import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
-from tocsin.indexes.thresholds.scan_kernels import LARGEST, Maturities, ThresholdColumns, count_events
+from tocsin.indexes.thresholds.batches import MaturityReport
+from tocsin.indexes.thresholds.scan_kernels import LARGEST, ThresholdColumns, count_events
 
 
 class ThresholdScan:
@@ -29,15 +31,9 @@ class ThresholdScan:
         self._scale = scale
         self._top = 0
         # A box of no dimensions is stored as one unbounded range, and its events are at 0.
-        axes = max(dimensions, 1)
-        self._columns = ThresholdColumns(
-            low=np.full((axes, capacity), np.inf),
-            high=np.full((axes, capacity), -np.inf),
-            tau=np.ones(capacity, np.int64),
-            reached=np.zeros(capacity, np.int64),
-            is_repeating=np.zeros(capacity, np.bool_),
-        )
+        self._columns = empty(ThresholdColumns, axes=max(dimensions, 1), slots=capacity)
         self._is_there = np.zeros(capacity, np.bool_)
+        self._report = MaturityReport(capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions; they count from the next event on. Cost: linear in their number."""
@@ -70,14 +66,10 @@ class ThresholdScan:
         positions = np.flatnonzero((weights > 0) & ~np.isnan(values).any(axis=1)).astype(np.int32)
         axes = np.ascontiguousarray(values[positions].T, np.float64)
         weights = weights[positions].astype(np.int64)
-        out = Maturities(
-            step=np.empty(len(weights), np.int32),
-            subscription=np.empty(len(weights), np.int32),
-            reached=np.empty(len(weights), np.uint64),
-            n_rows=np.zeros(1, np.int64),
-        )
+        self._report.rows.n_rows[0] = 0
         for begin, end in _split_at_overflow(weights):
-            out = self._count(axes[:, begin:end].copy(), weights[begin:end], positions[begin:end], out)
+            self._count(axes[:, begin:end].copy(), weights[begin:end], positions[begin:end])
+        out = self._report.rows
         # Slots ascend within each part, and parts are in order of events: one stable sort suffices.
         order = np.argsort(out.step[: out.n_rows[0]], kind="stable")
         step = out.step[order]
@@ -107,8 +99,8 @@ class ThresholdScan:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         columns = self._columns
-        assert columns.low.shape == columns.high.shape == (max(self._dimensions, 1), len(self._is_there))
-        assert len(columns.tau) == len(columns.reached) == len(columns.is_repeating) == len(self._is_there)
+        check_layout(columns)
+        assert columns.low.shape == (max(self._dimensions, 1), len(self._is_there))
         assert not self._is_there[self._top :].any()
         is_inactive = ((columns.low == np.inf) & (columns.high == -np.inf)).all(axis=0)
         assert is_inactive[~self._is_there].all()
@@ -133,40 +125,18 @@ class ThresholdScan:
             f"each event is compared with each box, weights in multiples of 1/{self._scale}"
         )
 
-    def _count(self, axes: Floats, weights: Longs, positions: Ints, out: Maturities) -> Maturities:
-        done = count_events(self._columns, 0, self._top, axes, weights, positions, out)
-        while done < self._top:
-            rows = int(out.n_rows[0]) + len(weights)
-            out = Maturities(
-                ensure_capacity(out.step, rows),
-                ensure_capacity(out.subscription, rows),
-                ensure_capacity(out.reached, rows),
-                out.n_rows,
-            )
-            done = count_events(self._columns, done, self._top, axes, weights, positions, out)
-        return out
+    def _count(self, axes: Floats, weights: Longs, positions: Ints) -> None:
+        self._report.reserve(len(weights))
+        self._report.fill(
+            lambda begin, out: count_events(self._columns, begin, self._top, axes, weights, positions, out),
+            self._top,
+        )
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
-        columns = self._columns
-        self._columns = ThresholdColumns(
-            low=_grown_across(columns.low, top, np.inf),
-            high=_grown_across(columns.high, top, -np.inf),
-            tau=ensure_capacity(columns.tau, top, 1),
-            reached=ensure_capacity(columns.reached, top),
-            is_repeating=ensure_capacity(columns.is_repeating, top, False),
-        )
-        self._is_there = ensure_capacity(self._is_there, top, False)
-
-
-def _grown_across(array: Floats, columns: int, fill: float) -> Floats:
-    """`ensure_capacity`, along the second axis."""
-    have = array.shape[1]
-    if columns <= have:
-        return array
-    larger = np.full((array.shape[0], max(columns, 2 * have)), fill)
-    larger[:, :have] = array
-    return larger
+        if top > len(self._is_there):
+            self._columns = grow(self._columns, slots=top)
+            self._is_there = ensure_capacity(self._is_there, top, False)
 
 
 def _split_at_overflow(weights: Longs) -> Iterator[tuple[int, int]]:

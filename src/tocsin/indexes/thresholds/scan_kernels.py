@@ -7,12 +7,13 @@ that this brings to their threshold, the events are then replayed one by one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 
 #: Subscriptions per block.
@@ -24,29 +25,29 @@ LARGEST = 0x7FFFFFFFFFFFFFFF
 class ThresholdColumns(NamedTuple):
     """By subscription slot; bounds dimension by dimension, so that a pass is contiguous."""
 
-    #: float64 (dimensions, slots): smallest value inside; +inf where the slot is inactive.
-    low: Floats
-    #: float64 (dimensions, slots): largest value inside; -inf where the slot is inactive.
-    high: Floats
-    #: int64 (slots,): scaled weight to reach.
-    tau: Longs
-    #: int64 (slots,): scaled weight so far, below `tau` while the slot counts.
-    reached: Longs
-    #: bool (slots,): start again from 0 after maturing.
-    is_repeating: Bools
+    #: smallest value inside; +inf where the slot is inactive.
+    low: Annotated[Floats, Column("axes", "slots", fill=np.inf)]
+    #: largest value inside; -inf where the slot is inactive.
+    high: Annotated[Floats, Column("axes", "slots", fill=-np.inf)]
+    #: scaled weight to reach.
+    tau: Annotated[Longs, Column("slots", fill=1)]
+    #: scaled weight so far, below `tau` while the slot counts.
+    reached: Annotated[Longs, Column("slots")]
+    #: start again from 0 after maturing.
+    is_repeating: Annotated[Bools, Column("slots")]
 
 
 class Maturities(NamedTuple):
     """Output: one row each time that a subscription matures."""
 
-    #: int32: position of the event that crossed.
-    step: Ints
-    #: int32: slot of the subscription.
-    subscription: Ints
-    #: uint64: the scaled weight reached; the sum of two int64 always fits.
-    reached: NDArray[np.uint64]
-    #: int64 (1,): rows written.
-    n_rows: Longs
+    #: position of the event that crossed.
+    step: Annotated[Ints, Column("rows", fill=None)]
+    #: slot of the subscription.
+    subscription: Annotated[Ints, Column("rows", fill=None)]
+    #: the scaled weight reached; the sum of two int64 always fits.
+    reached: Annotated[NDArray[np.uint64], Column("rows", fill=None)]
+    #: rows written.
+    n_rows: Annotated[Longs, Column(1)]
 
 
 @kernel

@@ -14,12 +14,13 @@ same, however many there are of the other.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.intrinsics import prefetch
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size, empty
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.thresholds.layout import (
     GROUP,
@@ -247,16 +248,16 @@ def add_to(sums: Longs, weight: int) -> None:
 class SweepScratch(NamedTuple):
     """Working memory of a sweep, initially 0."""
 
-    #: int32 (2, events + 3): where in `boxes` the boxes that begin, and those that end, before an event are.
-    starts: Ints
-    #: int32 (2, boxes): the boxes by where they begin, and by where they end.
-    boxes: Ints
-    #: int64: weight entered before a rank in its block, before a block in its span, before a span in its
+    #: where in `boxes` the boxes that begin, and those that end, before an event are.
+    starts: Annotated[Ints, Column(2, Size("events", plus=3))]
+    #: the boxes by where they begin, and by where they end.
+    boxes: Annotated[Ints, Column(2, "boxes")]
+    #: weight entered before a rank in its block, before a block in its span, before a span in its
     #: reach, before a reach.
-    sums: Longs
-    block_sums: Longs
-    span_sums: Longs
-    reach_sums: Longs
+    sums: Annotated[Longs, Column(Size("blocks", times=1 << BLOCK_BITS))]
+    block_sums: Annotated[Longs, Column(Size("spans", times=1 << SPAN_BITS))]
+    span_sums: Annotated[Longs, Column(Size("reaches", times=1 << REACH_BITS))]
+    reach_sums: Annotated[Longs, Column("reaches")]
 
 
 def new_sweep_scratch(n_events: int, n_boxes: int) -> SweepScratch:
@@ -264,13 +265,8 @@ def new_sweep_scratch(n_events: int, n_boxes: int) -> SweepScratch:
     n_blocks = (n_events >> BLOCK_BITS) + 1
     n_spans = ((n_blocks - 1) >> SPAN_BITS) + 1
     n_reaches = ((n_spans - 1) >> REACH_BITS) + 1
-    return SweepScratch(
-        starts=np.zeros((2, n_events + 3), np.int32),
-        boxes=np.zeros((2, n_boxes), np.int32),
-        sums=np.zeros(n_blocks << BLOCK_BITS, np.int64),
-        block_sums=np.zeros(n_spans << SPAN_BITS, np.int64),
-        span_sums=np.zeros(n_reaches << REACH_BITS, np.int64),
-        reach_sums=np.zeros(n_reaches, np.int64),
+    return empty(
+        SweepScratch, events=n_events, boxes=n_boxes, blocks=n_blocks, spans=n_spans, reaches=n_reaches
     )
 
 

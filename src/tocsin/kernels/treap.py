@@ -6,9 +6,10 @@ Priorities are a hash of node numbers, so that trees are balanced in expectation
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs
 
 #: Odd factors and a mask of 32 bits: the hash is a bijection, so that no two nodes have the same priority.
@@ -26,19 +27,19 @@ STATE_SIZE = 3
 class TreapNodes(NamedTuple):
     """The nodes of all lists."""
 
-    #: float64 (nodes,), int64 (nodes,): what the list is ordered by, ascending.
-    key: Floats
-    tie: Longs
-    #: int32 (nodes,): slot of the row.
-    row: Ints
-    #: int32 (nodes,): the left child, -1 for none; of a free node, the next free one.
-    before: Ints
-    #: int32 (nodes,): the right child, -1 for none.
-    after: Ints
-    #: int32 (nodes,): size of the subtree.
-    size: Ints
-    #: int64 (STATE_SIZE,)
-    state: Longs
+    #: what the list is ordered by, ascending.
+    key: Annotated[Floats, Column("nodes")]
+    tie: Annotated[Longs, Column("nodes")]
+    #: slot of the row.
+    row: Annotated[Ints, Column("nodes")]
+    #: the left child, -1 for none; of a free node, the next free one.
+    before: Annotated[Ints, Column("nodes")]
+    #: the right child, -1 for none.
+    after: Annotated[Ints, Column("nodes")]
+    #: size of the subtree.
+    size: Annotated[Ints, Column("nodes")]
+    #: see FREE … USED
+    state: Annotated[Longs, Column(STATE_SIZE)]
 
 
 @inlined

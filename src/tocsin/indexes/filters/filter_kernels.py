@@ -7,12 +7,13 @@ none of them can hold the row.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeSet
 from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Bytes, Floats, Ints, Longs
 from tocsin.kernels.score_bounds import bound_block
 from tocsin.kernels.scoring import BLOCK, Program, mark_tile, score_tile
@@ -27,16 +28,16 @@ N_IMAGE_MASKS = 4
 class FilterSubscriptions(NamedTuple):
     """Subscriptions by place; the places of a tile are contiguous."""
 
-    #: float64 (dimensions, places): closed bounds of the boxes
-    lo: Floats
-    hi: Floats
-    #: float64 (n_theta, places)
-    theta: Floats
-    #: float64 (places,): closed bounds of the score
-    score_lo: Floats
-    score_hi: Floats
-    #: int32 (places,): subscription slot, -1 at a free place
-    slot: Ints
+    #: closed bounds of the boxes
+    lo: Annotated[Floats, Column("dimensions", "places", fill=None)]
+    hi: Annotated[Floats, Column("dimensions", "places", fill=None)]
+    #: parameters of the score
+    theta: Annotated[Floats, Column("thetas", "places", fill=None)]
+    #: closed bounds of the score
+    score_lo: Annotated[Floats, Column("places", fill=None)]
+    score_hi: Annotated[Floats, Column("places", fill=None)]
+    #: subscription slot, -1 at a free place
+    slot: Annotated[Ints, Column("places", fill=-1)]
 
 
 class TileTree(NamedTuple):
@@ -78,19 +79,19 @@ class FilterEntries(NamedTuple):
 class FilterScratch(NamedTuple):
     """Working memory."""
 
-    #: float64 (depth, BLOCK): stacks of a program, and of its bounds
-    stack: Floats
-    stack_low: Floats
-    stack_high: Floats
-    #: float64 and bool (BLOCK,): scores of one row in a tile, and whether it is inside
-    score_before: Floats
-    score_after: Floats
-    inside_before: Bools
-    inside_after: Bools
-    #: uint8 (BLOCK,): which images of the row each child of a node may hold, as a mask
-    image_mask: Bytes
-    #: int64 (2 × (levels + 1) × width,): nodes to visit, each with N_IMAGE_MASKS × level + mask
-    node_stack: Longs
+    #: stacks of a program, and of its bounds
+    stack: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    stack_low: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    stack_high: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    #: scores of one row in a tile, and whether it is inside
+    score_before: Annotated[Floats, Column(BLOCK, fill=None)]
+    score_after: Annotated[Floats, Column(BLOCK, fill=None)]
+    inside_before: Annotated[Bools, Column(BLOCK, fill=None)]
+    inside_after: Annotated[Bools, Column(BLOCK, fill=None)]
+    #: which images of the row each child of a node may hold, as a mask
+    image_mask: Annotated[Bytes, Column(BLOCK, fill=None)]
+    #: nodes to visit, each with N_IMAGE_MASKS × level + mask
+    node_stack: Annotated[Longs, Column("nodes", fill=None)]
 
 
 @lean_kernel

@@ -13,6 +13,7 @@ import numpy as np
 from tocsin.arrays.changes import ENTER, ChangeBuffer, ChangeSet
 from tocsin.arrays.columns import column_wise, ensure_capacity, ensure_width, writable
 from tocsin.arrays.jit import entry_point, suppress_fp_warnings
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
 from tocsin.indexes.filters.filter_kernels import FilterEntries, FilterScratch, find_changes, find_rows
@@ -199,16 +200,7 @@ class FilterIndex:
         """Working memory, allocated again when the tree gains a level."""
         stack_size = 2 * len(self._tiles.nodes.first) * self._tiles.nodes.width
         if self._cached_scratch is None or len(self._cached_scratch.node_stack) != stack_size:
-            depth = self._program.depth
-            self._cached_scratch = FilterScratch._make(
-                [
-                    *(np.empty((depth, BLOCK)) for _ in range(3)),
-                    *(np.empty(BLOCK) for _ in range(2)),
-                    *(np.empty(BLOCK, np.bool_) for _ in range(2)),
-                    np.empty(BLOCK, np.uint8),
-                    np.empty(stack_size, np.int64),
-                ]
-            )
+            self._cached_scratch = empty(FilterScratch, depth=self._program.depth, nodes=stack_size)
         return self._cached_scratch
 
     def _store_rows(self, delta: RowDelta) -> None:

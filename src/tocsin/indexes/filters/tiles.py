@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity, ensure_width
+from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.filters.filter_kernels import FilterSubscriptions, TileTree
 
@@ -27,14 +28,7 @@ class SubscriptionTiles:
     ) -> None:
         self._width = width
         self._max_unsorted = max_unsorted
-        self.subscriptions = FilterSubscriptions(
-            np.empty((dimensions, 0)),
-            np.empty((dimensions, 0)),
-            np.empty((n_theta, 0)),
-            np.empty(0),
-            np.empty(0),
-            np.empty(0, np.int32),
-        )
+        self.subscriptions = empty(FilterSubscriptions, dimensions=dimensions, thetas=n_theta, places=0)
         #: bounds, which cover every subscription after `refresh`; they may be wider than necessary
         self.nodes = empty_tree(dimensions, n_theta, width)
         #: int32 (slots,): place of a subscription, -1 where there is none
@@ -53,15 +47,8 @@ class SubscriptionTiles:
         """Append subscriptions: `columns` as in `FilterSubscriptions`. Cost: linear, amortised."""
         first, end = self._n_used, self._n_used + len(slots)
         capacity = -(-end // self._width) * self._width
-        current = self.subscriptions
-        self.subscriptions = FilterSubscriptions(
-            ensure_width(current.lo, capacity),
-            ensure_width(current.hi, capacity),
-            ensure_width(current.theta, capacity),
-            ensure_capacity(current.score_lo, capacity),
-            ensure_capacity(current.score_hi, capacity),
-            ensure_capacity(current.slot, capacity, -1),
-        )
+        if capacity > len(self.subscriptions.slot):
+            self.subscriptions = grow(self.subscriptions, places=capacity)
         for column, values in zip(self.subscriptions[:-1], columns, strict=True):
             column[..., first:end] = values
         self.subscriptions.slot[first:end] = slots
@@ -112,6 +99,7 @@ class SubscriptionTiles:
 
     def check_invariants(self) -> None:
         """Assert that places agree, and that no refreshed node is too narrow."""
+        check_layout(self.subscriptions)
         assert self._runs == sorted(set(self._runs))
         assert all(run % self._width == 0 and run <= self._n_sorted for run in self._runs)
         assert self._n_sorted <= self._n_used

@@ -10,11 +10,9 @@ from tocsin.indexes.preferences.layout import NO_ROW, RowGrid, StoredRows
 from tocsin.indexes.preferences.rank_kernels import (
     BRANCH,
     LEAF,
-    RankingHeap,
     RankingTree,
     kd_order,
 )
-from tocsin.kernels.scoring import BLOCK, Program
 
 #: Cells of a grid, at most, not counting the one for rows outside.
 MAX_CELLS = 1 << 19
@@ -171,24 +169,6 @@ def unsorted_tree(rows: StoredRows, n_slots: int) -> RankingTree:
     """The rows by slot, to be scanned. Cost: constant, but for the row numbers."""
     none = np.empty((rows.values.shape[0], 0))
     return RankingTree(rows.values, np.arange(n_slots, dtype=np.int32), none, none, none, none)
-
-
-def new_ranking_heap(program: Program, n_columns: int, capacity: int, n_branches: int) -> RankingHeap:
-    """A heap for the best `capacity` rows of `n_columns`, and working memory."""
-    depth = program.depth
-    return RankingHeap(
-        key=np.empty(capacity),
-        tie=np.empty(capacity, np.int64),
-        at=np.empty(capacity, np.int32),
-        stack_low=np.empty((depth, BLOCK)),
-        stack_high=np.empty((depth, BLOCK)),
-        stack=np.empty((depth, BLOCK)),
-        score=np.empty(BLOCK),
-        branch_most=np.empty(n_branches),
-        leaf_most=np.empty(BRANCH),
-        block=np.empty((n_columns, BLOCK)),
-        near=np.empty(capacity),
-    )
 
 
 def _boxes(low: Floats, high: Floats, size: int) -> tuple[Floats, Floats]:

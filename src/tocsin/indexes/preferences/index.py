@@ -13,13 +13,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import ensure_capacity, writable
+from tocsin.arrays.columns import writable
 from tocsin.arrays.jit import ArgumentPack, entry_point, without_fp_warnings
+from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta, step_bounds
 from tocsin.indexes.preferences import layout
 from tocsin.indexes.preferences.grid import MAX_CELLS
-from tocsin.indexes.preferences.layout import DeltaEntries, LaneChanges, ListPool
+from tocsin.indexes.preferences.layout import DeltaEntries, LaneChanges
 from tocsin.indexes.preferences.state import CandidateListState
 from tocsin.indexes.preferences.step_kernels import apply_delta
 from tocsin.kernels.programs import Program
@@ -180,9 +181,7 @@ class CandidateLists:
         lanes.floor_tie[lane] = arrays["floor_tie"]
         lanes.list_start[lane] = np.cumsum(sizes) - sizes
         lanes.list_capacity[lane] = lanes.list_size[lane] = sizes
-        state.pool = ListPool(
-            ensure_capacity(state.pool.row, len(listed)), ensure_capacity(state.pool.key, len(listed))
-        )
+        state.pool = grow(state.pool, rows=len(listed))
         state.pool.row[: len(listed)] = listed
         state.pool.key[: len(listed)] = arrays["list_key"]
         state.cursor[layout.POOL_END] = len(listed)
@@ -334,20 +333,11 @@ class StepChangeBuffer(ChangeBuffer):
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self.raw = _new_lane_changes(capacity)
+        self.raw = empty(LaneChanges, changes=capacity)
 
     def grow(self) -> None:
         super().grow()
-        self.raw = LaneChanges(*(ensure_capacity(column, self.capacity) for column in self.raw))
-
-
-def _new_lane_changes(capacity: int) -> LaneChanges:
-    return LaneChanges(
-        np.empty(capacity, np.int8),
-        np.empty(capacity, np.int32),
-        np.empty(capacity),
-        np.empty(capacity, np.int32),
-    )
+        self.raw = grow(self.raw, changes=self.capacity)
 
 
 def answer_changes(old: ChangeSet, new: ChangeSet, is_touched: Bools, step: int) -> ChangeSet:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Bools, Bytes, Floats, Ints, Longs, Ops
-from tocsin.kernels.scoring import Program
+from tocsin.kernels.scoring import BLOCK, Program
 from tocsin.kernels.status import OWN
 
 #: Subscriptions per tile, which a row is compared with at once.
@@ -81,30 +84,30 @@ class SubscriptionLanes(NamedTuple):
     A free lane has `slot` -1, `k` 0, an empty list, and no row reaches it.
     """
 
-    #: int32 (lanes,): subscription slot
-    slot: Ints
-    #: int64 (lanes,)
-    k: Longs
-    #: float64 (dimensions, lanes): closed bounds of the boxes
-    lo: Floats
-    hi: Floats
-    #: float64 (n_theta + 1 + weights, lanes): thetas, zeros for padding, and weights computed from thetas
-    theta: Floats
-    #: float64, int64 (lanes,): the admission floor: the list holds exactly the rows not below this place. The
-    #: key is NaN where the lane is free
-    floor: Floats
-    floor_tie: Longs
-    #: float64 (lanes,): the key of the list's k-th row, -inf where there are fewer; NaN in a free lane
-    kth_key: Floats
-    #: float64 (lanes,): at most the floor; every row with a key not below it is a candidate, in a cell that
+    #: subscription slot
+    slot: Annotated[Ints, Column("lanes", fill=-1)]
+    #: rows in the answer, at most
+    k: Annotated[Longs, Column("lanes")]
+    #: closed bounds of the boxes
+    lo: Annotated[Floats, Column("dimensions", "lanes")]
+    hi: Annotated[Floats, Column("dimensions", "lanes")]
+    #: thetas, zeros for padding, and weights computed from thetas
+    theta: Annotated[Floats, Column("thetas", "lanes")]
+    #: the admission floor: the list holds exactly the rows not below this place. The key is NaN where the
+    #: lane is free
+    floor: Annotated[Floats, Column("lanes", fill=np.nan)]
+    floor_tie: Annotated[Longs, Column("lanes")]
+    #: the key of the list's k-th row, -inf where there are fewer; NaN in a free lane
+    kth_key: Annotated[Floats, Column("lanes", fill=np.nan)]
+    #: at most the floor; every row with a key not below it is a candidate, in a cell that
     #: has the tile's bit, so that the list can be refilled from candidates. NaN in a free lane
-    refill_floor: Floats
-    #: int64 (lanes,): where the list is in the pool, its capacity, and its length
-    list_start: Longs
-    list_capacity: Longs
-    list_size: Longs
-    #: int32 (lanes,): the last of its events in the current step, -1 for none
-    head: Ints
+    refill_floor: Annotated[Floats, Column("lanes", fill=np.nan)]
+    #: where the list is in the pool, its capacity, and its length
+    list_start: Annotated[Longs, Column("lanes")]
+    list_capacity: Annotated[Longs, Column("lanes")]
+    list_size: Annotated[Longs, Column("lanes")]
+    #: the last of its events in the current step, -1 for none
+    head: Annotated[Ints, Column("lanes", fill=-1)]
 
 
 class RowGrid(NamedTuple):
@@ -142,14 +145,14 @@ class RowGrid(NamedTuple):
 class StoredRows(NamedTuple):
     """Rows by slot."""
 
-    #: float64 (columns, slots): a multiple of eight slots, aligned to cache lines
-    values: Floats
-    #: int64 (slots,): insertion number; undefined where there is no row
-    born: Longs
-    #: uint8 (slots,): NO_ROW, STORED or CANDIDATE
-    mark: Bytes
-    #: int32 (slots,): position among the candidates; undefined for other rows
-    candidate_at: Ints
+    #: a multiple of eight slots, aligned to cache lines
+    values: Annotated[Floats, Column("columns", "slots", fill=None)]
+    #: insertion number; undefined where there is no row
+    born: Annotated[Longs, Column("slots")]
+    #: NO_ROW, STORED or CANDIDATE
+    mark: Annotated[Bytes, Column("slots")]
+    #: position among the candidates; undefined for other rows
+    candidate_at: Annotated[Ints, Column("slots")]
 
 
 class CandidateRows(NamedTuple):
@@ -158,37 +161,37 @@ class CandidateRows(NamedTuple):
     In a window they leave in that order too. One that leaves is a hole, until half are holes.
     """
 
-    #: int32 (rows,): -1 for a hole
-    row: Ints
-    #: int32 (rows,)
-    cell: Ints
-    #: float64 (rows, columns): row-major, so that a row is contiguous
-    values: Floats
-    #: bool (rows,): whether it may be in a list
-    is_listed: Bools
+    #: -1 for a hole
+    row: Annotated[Ints, Column("rows", fill=None)]
+    #: where in the grid it is
+    cell: Annotated[Ints, Column("rows", fill=None)]
+    #: row-major, so that a row is contiguous
+    values: Annotated[Floats, Column("rows", "columns", fill=None)]
+    #: whether it may be in a list
+    is_listed: Annotated[Bools, Column("rows", fill=None)]
 
 
 class ListPool(NamedTuple):
     """The lists, each contiguous: the answer, best first, then the other rows in any order."""
 
-    #: int32: slot of the row
-    row: Ints
-    #: float64: its key
-    key: Floats
+    #: slot of the row
+    row: Annotated[Ints, Column("rows", fill=None)]
+    #: its key
+    key: Annotated[Floats, Column("rows", fill=None)]
 
 
 class ListEvents(NamedTuple):
     """What a step's rows do to lists. Events that may change an answer are chained by lane, from
     `SubscriptionLanes.head` on."""
 
-    #: int32: lane of the list
-    lane: Ints
-    #: int32: the next event of the lane, -1 for none
-    next: Ints
-    #: int32: the entry by which the row arrives; if it leaves, the entry's complement
-    entry: Ints
-    #: float64: the key that the row has or had
-    key: Floats
+    #: lane of the list
+    lane: Annotated[Ints, Column("events", fill=None)]
+    #: the next event of the lane, -1 for none
+    next: Annotated[Ints, Column("events", fill=None)]
+    #: the entry by which the row arrives; if it leaves, the entry's complement
+    entry: Annotated[Ints, Column("events", fill=None)]
+    #: the key that the row has or had
+    key: Annotated[Floats, Column("events", fill=None)]
 
 
 class DeltaEntries(NamedTuple):
@@ -207,28 +210,28 @@ class DeltaEntries(NamedTuple):
 class GridScratch(NamedTuple):
     """Working memory to mark the cells that a tile reaches."""
 
-    #: float64 (columns, 1): the box of a part of the grid
-    low: Floats
-    high: Floats
-    #: float64 (depth, BLOCK): stacks of the program's bounds
-    stack_low: Floats
-    stack_high: Floats
-    #: float64 (lanes,): the smallest and the largest key that a row in the box may have
-    least: Floats
-    most: Floats
-    #: int32 (levels, 2 * columns): parts still to be halved, as first bin and end of each column; row 0
+    #: the box of a part of the grid
+    low: Annotated[Floats, Column("columns", 1, fill=None)]
+    high: Annotated[Floats, Column("columns", 1, fill=None)]
+    #: stacks of the program's bounds
+    stack_low: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    stack_high: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    #: the smallest and the largest key that a row in the box may have
+    least: Annotated[Floats, Column(TILE, fill=None)]
+    most: Annotated[Floats, Column(TILE, fill=None)]
+    #: parts still to be halved, as first bin and end of each column; row 0
     #: counts the cells of a part
-    parts: Ints
+    parts: Annotated[Ints, Column(Size("columns", times=8, plus=64), Size("columns", times=2), fill=None)]
 
 
 class LaneChanges(NamedTuple):
     """A step's changes, lane by lane as lists are patched."""
 
-    #: int8, int32, float64, int32: as in `ChangeSet`
-    op: Ops
-    row: Ints
-    score: Floats
-    rank: Ints
+    #: as in `ChangeSet`
+    op: Annotated[Ops, Column("changes", fill=None)]
+    row: Annotated[Ints, Column("changes", fill=None)]
+    score: Annotated[Floats, Column("changes", fill=None)]
+    rank: Annotated[Ints, Column("changes", fill=None)]
 
 
 class StepOutput(NamedTuple):
@@ -241,39 +244,38 @@ class StepOutput(NamedTuple):
 class PatchScratch(NamedTuple):
     """Working memory of a step."""
 
-    #: float64 (depth, BLOCK)
-    stack: Floats
-    #: float64 (BLOCK,)
-    score: Floats
-    #: int32 (3, BLOCK): entries, row slots and parts of rows that are stored together
-    batch_rows: Ints
-    #: float64 (columns, 1): one row, as the interpreter expects it
-    row_values: Floats
-    #: int32 (2 * entries,): candidates to compare with tiles, and their entries: leaving, then arriving rows
-    pending: Ints
-    pending_entry: Ints
-    #: int32 (entries,): entries of candidates that leave
-    leaving: Ints
-    #: int32 (entries,): entries of rows that arrive, and their cells
-    arriving: Ints
-    cell: Ints
-    #: int32 (lanes,): lanes that have events, and where their changes end
-    affected: Ints
-    raw_end: Ints
-    #: int32 (slots,): slots with changes, in order; by slot, the index into `affected`, -1 for none
-    slot_order: Ints
-    affected_at: Ints
-    #: float64, int64, int32, int32 (events,): rows that enter a list: key, tie, slot, rank there
-    add_key: Floats
-    add_tie: Longs
-    add_row: Ints
-    add_rank: Ints
-    #: int32 (events,): rows that leave and must be reported even if they return unchanged
-    touched_row: Ints
-    #: float64, int32 (longest list,): rows to refill a list with
-    refill_key: Floats
-    refill_row: Ints
-    #: int32, float64, int8 (longest list,): the old answer, and the op of each rank of the new one
-    old_row: Ints
-    old_key: Floats
-    new_op: Ops
+    #: to score rows
+    stack: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    score: Annotated[Floats, Column(BLOCK, fill=None)]
+    #: entries, row slots and parts of rows that are stored together
+    batch_rows: Annotated[Ints, Column(3, BLOCK, fill=None)]
+    #: one row, as the interpreter expects it
+    row_values: Annotated[Floats, Column("columns", 1, fill=None)]
+    #: candidates to compare with tiles, and their entries: leaving, then arriving rows
+    pending: Annotated[Ints, Column(Size("entries", times=2), fill=None)]
+    pending_entry: Annotated[Ints, Column(Size("entries", times=2), fill=None)]
+    #: entries of candidates that leave
+    leaving: Annotated[Ints, Column("entries", fill=None)]
+    #: entries of rows that arrive, and their cells
+    arriving: Annotated[Ints, Column("entries", fill=None)]
+    cell: Annotated[Ints, Column("entries", fill=None)]
+    #: lanes that have events, and where their changes end
+    affected: Annotated[Ints, Column("lanes", fill=None)]
+    raw_end: Annotated[Ints, Column("lanes", fill=None)]
+    #: slots with changes, in order; by slot, the index into `affected`, -1 for none
+    slot_order: Annotated[Ints, Column("slots", fill=None)]
+    affected_at: Annotated[Ints, Column("slots", fill=-1)]
+    #: rows that enter a list: key, tie, slot, rank there
+    add_key: Annotated[Floats, Column("events", fill=None)]
+    add_tie: Annotated[Longs, Column("events", fill=None)]
+    add_row: Annotated[Ints, Column("events", fill=None)]
+    add_rank: Annotated[Ints, Column("events", fill=None)]
+    #: rows that leave and must be reported even if they return unchanged
+    touched_row: Annotated[Ints, Column("events", fill=None)]
+    #: rows to refill a list with
+    refill_key: Annotated[Floats, Column("list_rows", fill=None)]
+    refill_row: Annotated[Ints, Column("list_rows", fill=None)]
+    #: the old answer, and the op of each rank of the new one
+    old_row: Annotated[Ints, Column("list_rows", fill=None)]
+    old_key: Annotated[Floats, Column("list_rows", fill=None)]
+    new_op: Annotated[Ops, Column("list_rows", fill=None)]

@@ -14,6 +14,7 @@ import numpy as np
 from tocsin.arrays.changes import ENTER, ChangeSet
 from tocsin.arrays.columns import column_wise, ensure_capacity, ensure_width, writable
 from tocsin.arrays.jit import entry_point, suppress_fp_warnings
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, SubscriptionBounds, step_bounds
 from tocsin.indexes.preferences import long_lists_kernels as kernels
@@ -55,7 +56,7 @@ class LongLists:
             program, first, kind, -1.0 if descending else 1.0, -1 if newest_first else 1
         )
         self._dimensions = dimensions
-        self._lists = _empty_lists(dimensions, program.n_theta, capacity)
+        self._lists = empty(LongListColumns, dimensions=dimensions, thetas=program.n_theta, lists=capacity)
         self._n_lists = 0
         #: int32 (slots,): list of a subscription, -1 where there is none
         self._list_of: Ints = np.full(capacity, -1, np.int32)
@@ -75,7 +76,8 @@ class LongLists:
         if not count:
             return
         first, self._n_lists = self._n_lists, self._n_lists + count
-        self._lists = LongListColumns._make(_with_capacity(column, self._n_lists) for column in self._lists)
+        if self._n_lists > len(self._lists.slot):
+            self._lists = grow(self._lists, lists=self._n_lists)
         self._list_of = ensure_capacity(self._list_of, int(slots.max()) + 1, -1)
         new, lists = slice(first, self._n_lists), self._lists
         self._list_of[slots] = np.arange(first, self._n_lists)
@@ -188,6 +190,8 @@ class LongLists:
     def check_invariants(self) -> None:
         """Assert that all columns agree, and that each list holds exactly its first rows, in order."""
         nodes, lists = self._nodes, self._lists
+        check_layout(nodes)
+        check_layout(lists)
         assert not self._is_changed.any()
         used = lists.slot[: self._n_lists]
         assert self._list_of[used].tolist() == list(range(self._n_lists))
@@ -299,8 +303,8 @@ class LongLists:
 
     def _ensure_node_capacity(self, more: int) -> None:
         capacity = int(self._nodes.state[ordered.USED]) + more
-        columns = [ensure_capacity(column, capacity) for column in self._nodes[:-1]]
-        self._nodes = TreapNodes._make([*columns, self._nodes.state])
+        if capacity > len(self._nodes.key):
+            self._nodes = grow(self._nodes, nodes=capacity)
 
     def _check_tree(self, top: int) -> None:
         """Assert that nodes rank above their children, and store the size of their subtree."""
@@ -321,30 +325,10 @@ def _images(columns: Floats, born: Longs) -> ListImages:
     )  # fmt: skip
 
 
-def _with_capacity(column: np.ndarray, count: int) -> np.ndarray:
-    """`column` with capacity for `count` lists."""
-    return ensure_capacity(column, count) if column.ndim == 1 else ensure_width(column, count)
-
-
-def _empty_lists(dimensions: int, n_theta: int, capacity: int) -> LongListColumns:
-    return LongListColumns(
-        slot=np.zeros(capacity, np.int32),
-        k=np.zeros(capacity, np.int64),
-        lo=np.zeros((dimensions, capacity)),
-        hi=np.zeros((dimensions, capacity)),
-        theta=np.zeros((n_theta, capacity)),
-        region=np.zeros((3, capacity)),
-        floor=np.zeros(capacity),
-        floor_tie=np.zeros(capacity, np.int64),
-        top=np.full(capacity, -1, np.int32),
-    )
-
-
 def _empty_nodes(capacity: int) -> TreapNodes:
-    state = np.zeros(ordered.STATE_SIZE, np.int64)
-    state[ordered.FREE] = -1
-    links = [np.zeros(capacity, np.int32) for _ in range(4)]
-    return TreapNodes._make([np.zeros(capacity), np.zeros(capacity, np.int64), *links, state])
+    nodes = empty(TreapNodes, nodes=capacity)
+    nodes.state[ordered.FREE] = -1
+    return nodes
 
 
 def _empty_emitted(capacity: int) -> EmittedChanges:

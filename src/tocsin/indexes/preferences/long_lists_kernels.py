@@ -8,12 +8,13 @@ k long again, and these are neighbours: so a step costs what it changes, and a l
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeSet
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.kernels.regions import NO_REGION, is_in_region
@@ -53,22 +54,21 @@ class LongListRanking(NamedTuple):
 class LongListColumns(NamedTuple):
     """Subscriptions and their lists, in any order without gaps."""
 
-    #: int32 (lists,)
-    slot: Ints
-    #: int64 (lists,)
-    k: Longs
-    #: float64 (dimensions, lists): closed bounds of the boxes
-    lo: Floats
-    hi: Floats
-    #: float64 (n_theta, lists)
-    theta: Floats
-    #: float64 (3, lists): parameters of the region, zeros if there is none
-    region: Floats
-    #: float64 (lists,), int64 (lists,): the last row that the list may hold; infinite and OPEN if any
-    floor: Floats
-    floor_tie: Longs
-    #: int32 (lists,): root node, -1 for an empty list
-    top: Ints
+    #: subscription slot, and rows in the answer, at most
+    slot: Annotated[Ints, Column("lists")]
+    k: Annotated[Longs, Column("lists")]
+    #: closed bounds of the boxes
+    lo: Annotated[Floats, Column("dimensions", "lists")]
+    hi: Annotated[Floats, Column("dimensions", "lists")]
+    #: parameters of the score
+    theta: Annotated[Floats, Column("thetas", "lists")]
+    #: parameters of the region, zeros if there is none
+    region: Annotated[Floats, Column(3, "lists")]
+    #: the last row that the list may hold; infinite and OPEN if any
+    floor: Annotated[Floats, Column("lists")]
+    floor_tie: Annotated[Longs, Column("lists")]
+    #: root node, -1 for an empty list
+    top: Annotated[Ints, Column("lists", fill=-1)]
 
 
 class ListImages(NamedTuple):

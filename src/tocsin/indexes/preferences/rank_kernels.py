@@ -7,11 +7,12 @@ rows are opened, best first, and so are their leaves.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.preferences.layout import (
     NO_ROW,
@@ -51,23 +52,22 @@ class RankingTree(NamedTuple):
 class RankingHeap(NamedTuple):
     """The best rows so far: a heap with the worst on top, until it is sorted; and working memory."""
 
-    #: float64, int64 (capacity,)
-    key: Floats
-    tie: Longs
-    #: int32 (capacity,): index among the scanned rows
-    at: Ints
-    #: float64 (depth, widest of BLOCK and branches)
-    stack_low: Floats
-    stack_high: Floats
-    stack: Floats
-    #: float64 (BLOCK,), (branches,), (BRANCH,)
-    score: Floats
-    branch_most: Floats
-    leaf_most: Floats
-    #: float64 (columns, BLOCK): rows, transposed
-    block: Floats
-    #: float64 (capacity,): keys of the previous subscription's best rows in this one
-    near: Floats
+    #: what the heap is ordered by
+    key: Annotated[Floats, Column("rows", fill=None)]
+    tie: Annotated[Longs, Column("rows", fill=None)]
+    #: index among the scanned rows
+    at: Annotated[Ints, Column("rows", fill=None)]
+    #: to evaluate bounds and scores
+    stack_low: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    stack_high: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    stack: Annotated[Floats, Column("depth", BLOCK, fill=None)]
+    score: Annotated[Floats, Column(BLOCK, fill=None)]
+    branch_most: Annotated[Floats, Column("branches", fill=None)]
+    leaf_most: Annotated[Floats, Column(BRANCH, fill=None)]
+    #: rows, transposed
+    block: Annotated[Floats, Column("columns", BLOCK, fill=None)]
+    #: keys of the previous subscription's best rows in this one
+    near: Annotated[Floats, Column("rows", fill=None)]
 
 
 @lean_kernel

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from tocsin.arrays.columns import Slots, ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.preferences import layout
@@ -18,7 +18,6 @@ from tocsin.indexes.preferences.grid import (
     gather_rows,
     neighbour_order,
     new_grid,
-    new_ranking_heap,
     ranking_tree,
     rows_in_parts,
     unsorted_tree,
@@ -44,7 +43,7 @@ from tocsin.indexes.preferences.rank_kernels import (
 )
 from tocsin.indexes.preferences.terms import evaluate_weight, linear_terms
 from tocsin.kernels.programs import Program
-from tocsin.kernels.scoring import BLOCK, THETA
+from tocsin.kernels.scoring import THETA
 
 #: With many tiles the grid is coarser, down to MIN_CELLS, because setting their bits takes time; also for
 #: scores that are not weighted sums, which take INTERPRETED times as long, and for fewer than ROWS_OF_A_CELL
@@ -103,16 +102,12 @@ class CandidateListState:
         self._free_lanes = Slots()
         #: the largest k so far, which bounds the length of a list
         self._largest_k = 0
-        self.rows = StoredRows(
-            np.empty((n_columns, n)), np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int32)
-        )
-        self.candidates = CandidateRows(
-            np.empty(n, np.int32), np.empty(n, np.int32), np.empty((n, n_columns)), np.empty(n, np.bool_)
-        )
-        self.pool = ListPool(np.empty(n, np.int32), np.empty(n))
+        self.rows = empty(StoredRows, columns=n_columns, slots=n)
+        self.candidates = empty(CandidateRows, columns=n_columns, rows=n)
+        self.pool = empty(ListPool, rows=n)
         #: int64: the kernels' counters and cursor
         self.cursor: Longs = np.zeros(layout.STATE_SIZE, np.int64)
-        self.events = _new_events(8 * TILE + capacity)
+        self.events = empty(ListEvents, events=8 * TILE + capacity)
         self.scratch = self._new_scratch()
         #: heap for lists that run short
         self.heap = self._new_heap(0, 0)
@@ -274,7 +269,7 @@ class CandidateListState:
         self.cursor[layout.N_ROWS] = np.count_nonzero(self.rows.mark)
 
     def ensure_row_capacity(self, top: int) -> None:
-        """Make room for row slots below `top`. Cost: amortised constant a row."""
+        """Ensure capacity for row slots below `top`. Cost: amortised constant a row."""
         have = len(self.rows.born)
         if top > have:
             capacity = max(top, have + (have if have < MAX_DOUBLED else have // EIGHTH))
@@ -283,15 +278,13 @@ class CandidateListState:
         self.scratch = self._ensure_scratch(self.n_entries)
 
     def ensure_entry_capacity(self) -> None:
-        """Make room for the current delta; release what a much larger one needed."""
+        """Ensure capacity for the current delta; release what a much larger one needed."""
         if 2 * self.cursor.item(layout.N_HOLES) > self.cursor.item(layout.N_CANDIDATES):
             self._compact_candidates()
         capacity = self.cursor.item(layout.N_CANDIDATES) + self.n_entries
         if self.n_entries < self.cursor[layout.SHRINK_BELOW]:
             self.scratch = self._new_scratch()
-            self.candidates = CandidateRows(
-                *(column[:capacity].copy() for column in _as_arrays(self.candidates))
-            )
+            self.candidates = CandidateRows._make(column[:capacity].copy() for column in self.candidates)
         self._ensure_candidate_capacity(capacity)
         self.scratch = self._ensure_scratch(self.n_entries)
         n_fitting = len(self.scratch.leaving)
@@ -299,7 +292,7 @@ class CandidateListState:
 
     def grow_events(self) -> None:
         """Double the capacity for events."""
-        self.events = ListEvents(*(ensure_capacity(column, len(column) + 1) for column in self.events))
+        self.events = grow(self.events, events=len(self.events.lane) + 1)
         self.scratch = self._ensure_scratch(self.n_entries)
 
     def grow_pool(self) -> None:
@@ -311,16 +304,18 @@ class CandidateListState:
         capacity = len(self.pool.row)
         if used > capacity - capacity // EIGHTH or used == self.cursor[layout.POOL_END]:
             capacity += capacity if capacity < MAX_DOUBLED else capacity // EIGHTH
-        row, key = np.empty(capacity, np.int32), np.empty(capacity)
-        row[:used] = self.pool.row[places]
-        key[:used] = self.pool.key[places]
+        pool = empty(ListPool, rows=capacity)
+        pool.row[:used] = self.pool.row[places]
+        pool.key[:used] = self.pool.key[places]
         self.lanes.list_start[lane_ids] = np.cumsum(capacities) - capacities
-        self.pool = ListPool(row, key)
+        self.pool = pool
         self.cursor[layout.POOL_END] = used
 
     def check_columns(self) -> None:
         """Assert that the columns agree with each other."""
         lanes, rows = self.lanes, self.rows
+        for columns in (lanes, rows, self.candidates, self.pool, self.events, self.scratch, self.heap):
+            check_layout(columns)
         live = self.live()
         lane_ids = self.lane_of[live]
         n_candidates = int(self.cursor[layout.N_CANDIDATES])
@@ -371,8 +366,7 @@ class CandidateListState:
                 self.ranking, self.lanes, tree, len(tree.row), self.rows, heap, self.pool, state, lanes,
                 is_listing, is_ranked,
             ):  # fmt: skip
-                row, key = self.pool
-                self.pool = ListPool(ensure_capacity(row, len(row) + 1), ensure_capacity(key, len(key) + 1))
+                self.pool = grow(self.pool, rows=len(self.pool.row) + 1)
         self.lanes.refill_floor[lanes] = np.minimum(self.lanes.refill_floor[lanes], self.lanes.floor[lanes])
         self.lanes.kth_key[lanes] = self.kth_keys(lanes)
         self.cursor[layout.POOL_END] = state[0]
@@ -383,15 +377,7 @@ class CandidateListState:
         n_columns = self.rows.values.shape[0]
         is_new = np.zeros(len(self.grid.is_active), np.bool_)
         is_new[0] = len(self.grid.is_active) > 0 and self.cursor[layout.N_CANDIDATES] == 0
-        scratch = GridScratch(
-            low=np.empty((n_columns, 1)),
-            high=np.empty((n_columns, 1)),
-            stack_low=np.empty((self.ranking.program.depth, BLOCK)),
-            stack_high=np.empty((self.ranking.program.depth, BLOCK)),
-            least=np.empty(TILE),
-            most=np.empty(TILE),
-            parts=np.empty((64 + 8 * n_columns, 2 * n_columns), np.int32),
-        )
+        scratch = empty(GridScratch, columns=n_columns, depth=self.ranking.program.depth)
         tiles = np.unique(lanes // TILE)
         whole = len(lanes) > 2 * len(tiles)
         with np.errstate(all="ignore"):
@@ -409,7 +395,7 @@ class CandidateListState:
         rows, cells = rows[is_active], cells[is_active]
         begin = int(self.cursor[layout.N_CANDIDATES])
         end = begin + len(rows)
-        # There must be room for the current delta's entries too.
+        # The current delta's entries need capacity too.
         self._ensure_candidate_capacity(end + self.n_entries)
         self.rows.candidate_at[rows] = np.arange(begin, end)
         self.rows.mark[rows] = layout.CANDIDATE
@@ -420,7 +406,7 @@ class CandidateListState:
         self.cursor[layout.N_CANDIDATES] = end
 
     def _empty_pool(self) -> None:
-        """Clear all lists, and make room for new ones."""
+        """Clear all lists, and ensure capacity for new ones."""
         n_rows = int(self.cursor[layout.N_ROWS])
         capacity = 0
         for k, count in zip(*np.unique(self.lanes.k, return_counts=True), strict=True):
@@ -428,7 +414,7 @@ class CandidateListState:
         if capacity > len(self.pool.row):
             # Some lists will move.
             capacity += capacity // EIGHTH
-            self.pool = ListPool(np.empty(capacity, np.int32), np.empty(capacity))
+            self.pool = empty(ListPool, rows=capacity)
         self.cursor[layout.POOL_END] = 0
 
     def _sort_lanes(self, slots: Ints) -> None:
@@ -441,39 +427,21 @@ class CandidateListState:
         lane = lane[order]
         n = len(slots)
         lanes = self._empty_lanes(max(TILE, -(-n // TILE) * TILE))
-        for into, source in zip(_as_arrays(lanes), _as_arrays(old), strict=True):
-            into[..., :n] = source[..., lane]
+        for name, column in old._asdict().items():
+            getattr(lanes, name)[..., :n] = column[..., lane]
         self.lanes = lanes
         self.lane_of[slots[order]] = np.arange(n, dtype=np.int32)
         self._free_lanes = Slots()
         self._free_lanes.take(n)
 
     def _empty_lanes(self, count: int) -> SubscriptionLanes:
-        n_dimensions, n_theta = self.ranking.first_column, self.ranking.program.n_theta
-        return SubscriptionLanes(
-            slot=np.full(count, -1, np.int32),
-            k=np.zeros(count, np.int64),
-            lo=np.zeros((n_dimensions, count)),
-            hi=np.zeros((n_dimensions, count)),
-            theta=np.zeros((n_theta + 1 + len(self._computed_weights), count)),
-            floor=np.full(count, np.nan),
-            floor_tie=np.zeros(count, np.int64),
-            kth_key=np.full(count, np.nan),
-            refill_floor=np.full(count, np.nan),
-            list_start=np.zeros(count, np.int64),
-            list_capacity=np.zeros(count, np.int64),
-            list_size=np.zeros(count, np.int64),
-            head=np.full(count, -1, np.int32),
-        )
+        n_theta = self.ranking.program.n_theta + 1 + len(self._computed_weights)
+        return empty(SubscriptionLanes, dimensions=self.ranking.first_column, thetas=n_theta, lanes=count)
 
     def _ensure_lane_capacity(self, count: int) -> None:
-        """Make room for `count` lanes, in whole tiles, and for their bits in the grid."""
-        have = len(self.lanes.slot)
-        if count > have:
-            lanes = self._empty_lanes(max(2 * have, -(-count // TILE) * TILE))
-            for into, source in zip(_as_arrays(lanes), _as_arrays(self.lanes), strict=True):
-                into[..., :have] = source
-            self.lanes = lanes
+        """Ensure capacity for `count` lanes, in whole tiles, and for their bits in the grid."""
+        if count > len(self.lanes.slot):
+            self.lanes = grow(self.lanes, lanes=-(-count // TILE) * TILE)
         n_bytes = -(-len(self.lanes.slot) // (8 * TILE))
         have = self.grid.tile_bits.shape[1]
         if n_bytes > have:
@@ -483,35 +451,24 @@ class CandidateListState:
             self.grid = self.grid._replace(tile_bits=tile_bits)
 
     def _new_heap(self, capacity: int, n_branches: int) -> RankingHeap:
-        return new_ranking_heap(self.ranking.program, len(self.rows.values), capacity, n_branches)
+        depth, n_columns = self.ranking.program.depth, len(self.rows.values)
+        return empty(RankingHeap, columns=n_columns, depth=depth, rows=capacity, branches=n_branches)
 
     def _compact_candidates(self) -> None:
         """Close the holes among the candidates. Cost: linear, amortised constant per removed candidate."""
         at = np.flatnonzero(self.candidates.row[: self.cursor[layout.N_CANDIDATES]] >= 0)
-        for column in _as_arrays(self.candidates):
+        for column in self.candidates:
             column[: len(at)] = column[at]
         self.rows.candidate_at[self.candidates.row[: len(at)]] = np.arange(len(at))
         self.cursor[layout.N_CANDIDATES], self.cursor[layout.N_HOLES] = len(at), 0
 
     def _ensure_candidate_capacity(self, count: int) -> None:
-        row, cell, values, is_listed = self.candidates
-        if count > len(row):
-            self.candidates = CandidateRows(
-                ensure_capacity(row, count),
-                ensure_capacity(cell, count),
-                ensure_capacity(values, count),
-                ensure_capacity(is_listed, count),
-            )
+        if count > len(self.candidates.row):
+            self.candidates = grow(self.candidates, rows=count)
 
     def _new_scratch(self) -> PatchScratch:
-        ints = np.empty(0, np.int32)
-        floats, longs = np.empty(0), np.empty(0, np.int64)
-        return PatchScratch(
-            np.empty((self.ranking.program.depth, BLOCK)), np.empty(BLOCK), np.empty((3, BLOCK), np.int32),
-            np.empty((len(self.rows.values), 1)),
-            ints, ints, ints, ints, ints, ints, ints, ints, ints, floats, longs, ints, ints, ints, floats,
-            ints, ints, floats, np.empty(0, np.int8),
-        )  # fmt: skip
+        sizes = dict.fromkeys(("entries", "lanes", "slots", "events", "list_rows"), 0)
+        return empty(PatchScratch, columns=len(self.rows.values), depth=self.ranking.program.depth, **sizes)
 
     def _ensure_scratch(self, n_entries: int) -> PatchScratch:
         """Scratch for a delta of `n_entries`, the capacity for events, and the longest list."""
@@ -520,41 +477,22 @@ class CandidateListState:
         longest = min(3 * self._largest_k + 32, len(self.rows.born)) + 1
         if longest > len(self.heap.key):
             self.heap = self._new_heap(longest, 0)
-        sizes = (2 * n_entries, n_entries, n_lanes, n_slots, n_events, longest)
         if (
-            len(scratch.pending) >= 2 * n_entries
+            len(scratch.leaving) >= n_entries
             and len(scratch.affected) >= n_lanes
             and len(scratch.affected_at) >= n_slots
             and len(scratch.add_key) >= n_events
             and len(scratch.refill_key) >= longest
         ):
             return scratch
-        each = np.repeat(sizes, (2, 3, 2, 2, 5, 5)).tolist()
-        fitted = (
-            _with_capacity(column, size) for column, size in zip(_as_arrays(scratch[4:]), each, strict=True)
+        return grow(
+            scratch, entries=n_entries, lanes=n_lanes, slots=n_slots, events=n_events, list_rows=longest
         )
-        scratch = PatchScratch(scratch.stack, scratch.score, scratch.batch_rows, scratch.row_values, *fitted)
-        scratch.affected_at[:] = -1
-        return scratch
 
     def _reset_counters(self) -> None:
         self.cursor[layout.N_COMPARED] = self.cursor[layout.N_TESTS] = 0
         cost = ROW_COST * self.cursor[layout.N_ROWS] + SUBSCRIPTION_COST * self._n_built
         self.cursor[layout.MAX_TESTS] = max(MIN_TESTS, cost)
-
-
-def _new_events(capacity: int) -> ListEvents:
-    return ListEvents(
-        np.empty(capacity, np.int32),
-        np.empty(capacity, np.int32),
-        np.empty(capacity, np.int32),
-        np.empty(capacity),
-    )
-
-
-def _with_capacity(column: np.ndarray, size: int) -> np.ndarray:
-    """A column with at least this capacity; its contents are lost."""
-    return column if size <= len(column) else np.empty(max(size, 2 * len(column)), column.dtype)
 
 
 def _extended(array: np.ndarray, capacity: int) -> np.ndarray:
@@ -565,8 +503,3 @@ def _extended(array: np.ndarray, capacity: int) -> np.ndarray:
     extended = memory[begin : begin + memory.size - LINE].view(array.dtype).reshape(shape)
     extended[..., : array.shape[-1]] = array
     return extended
-
-
-def _as_arrays(columns: tuple[Any, ...]) -> list[np.ndarray]:
-    """The columns of a NamedTuple, typed as arrays."""
-    return list(columns)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.intrinsics import LANES, bits_at_most, bits_below
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.matching.common_kernels import count_bits
@@ -20,12 +21,12 @@ class PredicateBounds(NamedTuple):
     values are found by two vector comparisons.
     """
 
-    #: int64 (keys + 1,): where each key begins in `value`: at multiples of LANES
-    first: Longs
-    #: float64: the bounds of each key, and NaN up to where the next one begins
-    value: Floats
-    #: float64 (values / LANES + LANES,): the last of each LANES values, and NaN
-    mark: Floats
+    #: where each key begins in `value`: at multiples of LANES
+    first: Annotated[Longs, Column(Size("keys", plus=1))]
+    #: the bounds of each key, and NaN up to where the next one begins
+    value: Annotated[Floats, Column(Size("groups", times=LANES), fill=np.nan)]
+    #: the last of each LANES values, and NaN
+    mark: Annotated[Floats, Column(Size("groups", plus=LANES), fill=np.nan)]
 
 
 @lean_kernel

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.arrays.intrinsics import LANES
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.matching.access.build_kernels import (
     HashTable,
@@ -46,12 +47,7 @@ def encoded_by_key(predicates: Records, n_keys: int) -> Encoded:
     group_bounds(predicates, key_first, low, high)
     most = int(np.diff(key_first).max())
     capacity = 1 << (4 * most).bit_length()
-    table = HashTable(
-        bits=np.empty(capacity, np.int64),
-        number=np.full(capacity, -1, np.int32),
-        place=np.empty(2 * most + 1, np.int32),
-        code=np.empty(2 * most + 1, np.int32),
-    )
+    table = empty(HashTable, places=capacity, bounds=2 * most + 1)
     value, n_bounds = np.empty(2 * count), np.empty(n_keys, np.int64)
     code, overlaps = np.empty(count, np.int64), np.empty(count, np.int32)
     with np.errstate(over="ignore"):
@@ -61,10 +57,9 @@ def encoded_by_key(predicates: Records, n_keys: int) -> Encoded:
 
 def spaced_bounds(value: Floats, n_bounds: Longs) -> PredicateBounds:
     """The bounds of keys, `n_bounds` of each in a row, laid out for search. Cost: linear."""
-    first = np.zeros(len(n_bounds) + 1, np.int64)
-    np.cumsum(LANES * -(-n_bounds // LANES), out=first[1:])
-    n_places = int(first[-1])
-    bounds = PredicateBounds(first, np.full(n_places, np.nan), np.full(n_places // LANES + LANES, np.nan))
+    n_groups = -(-n_bounds // LANES)
+    bounds = empty(PredicateBounds, keys=len(n_bounds), groups=int(n_groups.sum()))
+    np.cumsum(LANES * n_groups, out=bounds.first[1:])
     space_bounds(value, n_bounds, bounds)
     return bounds
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole, compare_bytes, compare_interned
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
 
@@ -130,11 +131,11 @@ class Matches(NamedTuple):
 class MatchHeaps(NamedTuple):
     """The best matches so far of each of a few events, in heaps."""
 
-    #: float64 and int32 (events, top): a heap, the worst at its root.
-    score: Floats
-    slot: Ints
-    #: int64 (events,): size of the heap.
-    size: Longs
+    #: a heap, the worst at its root.
+    score: Annotated[Floats, Column("events", "top", fill=None)]
+    slot: Annotated[Ints, Column("events", "top", fill=None)]
+    #: size of the heap.
+    size: Annotated[Longs, Column("events")]
 
 
 @lean_kernel

@@ -9,6 +9,7 @@ import numpy as np
 from tocsin.arrays.changes import MATCH, ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints
 from tocsin.indexes.matching.access.report_kernels import (
     MatchSortBuffer,
@@ -52,11 +53,7 @@ def enlarged_report(out: Matches, more: int) -> Matches:
 
 def empty_best(events: int, top: int) -> MatchHeaps:
     """Empty heaps for that many events."""
-    return MatchHeaps(
-        score=np.empty((events, top)),
-        slot=np.empty((events, top), np.int32),
-        size=np.zeros(events, np.int64),
-    )
+    return empty(MatchHeaps, events=events, top=top)
 
 
 def changes_of(step: Ints, subscription: Ints, score: Floats, rank: Ints | None) -> ChangeSet:

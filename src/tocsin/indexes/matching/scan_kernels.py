@@ -9,12 +9,13 @@ have the same key, the loop over them vectorises. Candidates that pass are compa
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
@@ -22,7 +23,11 @@ from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
     N_ROWS,
+    OPERAND,
+    PREDICATE,
     PRODUCT,
+    SLOT,
+    TEST,
     TEXT,
     EventColumns,
     IdOrder,
@@ -58,20 +63,20 @@ WEIGHT = 2
 class MatchColumns(NamedTuple):
     """All subscriptions by slot, their predicates, the tests of predicates, and the operands of tests."""
 
-    #: float32 (blocks, FILTERS, 2, BLOCK): bounds of the first predicates, LOW rounded down and HIGH up;
+    #: bounds of the first predicates, LOW rounded down and HIGH up;
     #: LOW is NaN if the slot is free.
-    filter_bound: Singles
-    #: int32 (blocks, FILTERS, BLOCK): their keys; ALWAYS beyond the last predicate.
-    filter_key: Ints
-    #: int32 (blocks, FILTERS): the key that all slots in use share, MIXED, or UNKNOWN after a change.
-    block_key: Ints
-    #: SLOT, PREDICATE, TEST and OPERAND, each pointing at a run of the next.
-    slots: Records
-    predicates: Records
-    tests: Records
-    operands: Records
-    #: uint8: the texts of all operands.
-    heap: Bytes
+    filter_bound: Annotated[Singles, Column("blocks", FILTERS, 2, BLOCK, fill=np.nan)]
+    #: their keys; ALWAYS beyond the last predicate.
+    filter_key: Annotated[Ints, Column("blocks", FILTERS, BLOCK)]
+    #: the key that all slots in use share, MIXED, or UNKNOWN after a change.
+    block_key: Annotated[Ints, Column("blocks", FILTERS, fill=UNKNOWN)]
+    #: Each points at a run of the next.
+    slots: Annotated[Records, Column("slots", fill=-1, dtype=SLOT)]
+    predicates: Annotated[Records, Column("predicates", dtype=PREDICATE)]
+    tests: Annotated[Records, Column("tests", dtype=TEST)]
+    operands: Annotated[Records, Column("operands", dtype=OPERAND)]
+    #: the texts of all operands.
+    heap: Annotated[Bytes, Column("bytes")]
 
 
 class Tile(NamedTuple):

@@ -8,11 +8,12 @@ half of which contains it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, place_rows
@@ -51,15 +52,15 @@ LISTED = np.dtype(
 class SingleRangeColumns(NamedTuple):
     """Intervals by key, and their lists: each by descending weight, then by slot."""
 
-    #: int64 (keys + 1,): the first interval of each key; a key without ranges has none
-    first: Longs
-    #: float64 (intervals + 1,): the least value of each, -inf for a key's first, and -inf; each ends before
+    #: the first interval of each key; a key without ranges has none
+    first: Annotated[Longs, Column(Size("keys", plus=1))]
+    #: the least value of each, -inf for a key's first, and -inf; each ends before
     #: the next begins
-    begin: Floats
-    #: int64 (intervals + 1,): where its list begins
-    starts: Longs
-    #: LISTED: the lists, one after the other
-    listed: Records
+    begin: Annotated[Floats, Column(Size("intervals", plus=1))]
+    #: where its list begins
+    starts: Annotated[Longs, Column(Size("intervals", plus=1))]
+    #: the lists, one after the other
+    listed: Annotated[Records, Column("listed", dtype=LISTED)]
 
 
 @kernel

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer
 from tocsin.indexes.matching.common_kernels import KINDS, EventColumns, IdOrder, Matches, MatchHeaps
@@ -86,6 +87,7 @@ class SingleRangeSegment:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         first, begin, starts, listed = self.columns
+        check_layout(self.columns)
         assert self.n_alive == np.count_nonzero(self.slots >= 0)
         assert first[-1] == len(begin) - 1 == len(starts) - 1
         assert starts[-1] == len(listed)

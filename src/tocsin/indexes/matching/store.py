@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Ints, Longs
 from tocsin.indexes.matching.common_kernels import (
     KINDS,
-    OPERAND,
-    PREDICATE,
-    SLOT,
-    TEST,
     EventColumns,
 )
 from tocsin.indexes.matching.conjunctions import Conjunctions, renumbered, runs_of, starts_of
@@ -33,8 +29,6 @@ from tocsin.indexes.matching.scan_kernels import (
 #: Fewer rows are not worth a garbage collection.
 MIN_COLLECTED = 1024
 
-_FILLS = {"filter_bound": np.nan, "block_key": UNKNOWN, "slots": -1}
-
 
 class PredicateStore:
     """Subscriptions by slot, their predicates, tests and operands, and their attributes."""
@@ -50,14 +44,8 @@ class PredicateStore:
         self._n_garbage = 0
         #: how often attributes were renumbered and predicates moved
         self.n_sweeps = 0
-        self.columns = MatchColumns(
-            **_empty_filters(capacity),
-            slots=np.full(capacity, -1, SLOT),
-            predicates=np.zeros(capacity, PREDICATE),
-            tests=np.zeros(capacity, TEST),
-            operands=np.zeros(capacity, OPERAND),
-            heap=np.zeros(capacity, np.uint8),
-        )
+        sizes = dict.fromkeys(("slots", "predicates", "tests", "operands", "bytes"), capacity)
+        self.columns = empty(MatchColumns, blocks=-(-capacity // BLOCK), **sizes)
 
     def __len__(self) -> int:
         return int((self.columns.slots["count"] >= 0).sum())
@@ -84,13 +72,15 @@ class PredicateStore:
         begin, end = self._n_predicates, self._n_predicates + len(given.predicates)
         n_tests, n_operands = self._n_tests + len(given.tests), self._n_operands + len(given.operands)
         n_bytes = self._n_bytes + len(given.heap)
-        self._reserve(self.top, "slots")
-        self._reserve(self.n_blocks, "filter_bound", "filter_key", "block_key")
-        self._reserve(end, "predicates")
-        self._reserve(n_tests, "tests")
-        self._reserve(n_operands, "operands")
-        self._reserve(n_bytes, "heap")
-        columns = self.columns
+        self.columns = columns = grow(
+            self.columns,
+            slots=self.top,
+            blocks=self.n_blocks,
+            predicates=end,
+            tests=n_tests,
+            operands=n_operands,
+            bytes=n_bytes,
+        )
         columns.predicates[begin:end] = renumbered(given, self.attributes)
         columns.predicates["test"][begin:end] += np.where(given.predicates["test"] >= 0, self._n_tests, 0)
         columns.tests[self._n_tests : n_tests] = given.tests
@@ -162,6 +152,7 @@ class PredicateStore:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         columns = self.columns
+        check_layout(columns)
         slots = np.flatnonzero(columns.slots["count"] >= 0)
         assert (slots < self.top).all()
         assert list(self.attributes.values()) == list(range(len(self.attributes)))
@@ -220,14 +211,6 @@ class PredicateStore:
         tests = tests[tests >= 0]
         return predicates, tests, runs_of(columns.tests["start"][tests], columns.tests["count"][tests])
 
-    def _reserve(self, rows: int, *names: str) -> None:
-        """Ensure capacity for `rows` rows in the named columns."""
-        columns = {name: getattr(self.columns, name) for name in names}
-        larger = {
-            name: ensure_capacity(column, rows, _FILLS.get(name, 0)) for name, column in columns.items()
-        }
-        self.columns = self.columns._replace(**larger)
-
     def _replace_content(self, counts: Ints, given: Conjunctions) -> None:
         """Replace the content by conjunctions without gaps, one for each slot whose count is not -1."""
         self.top = len(counts)
@@ -235,16 +218,12 @@ class PredicateStore:
         self._n_predicates, self._n_tests = len(given.predicates), len(given.tests)
         self._n_operands, self._n_bytes = len(given.operands), len(given.heap)
         self._n_garbage = 0
-        slots = np.empty(self.top, SLOT)
-        slots["count"] = counts
-        slots["start"] = starts_of(np.maximum(counts, 0))
-        self.columns = MatchColumns(
-            **_empty_filters(self.top),
-            slots=slots,
-            predicates=given.predicates,
-            tests=given.tests,
-            operands=given.operands,
-            heap=given.heap,
+        nothing = dict.fromkeys(("predicates", "tests", "operands", "bytes"), 0)
+        columns = empty(MatchColumns, slots=self.top, blocks=self.n_blocks, **nothing)
+        columns.slots["count"] = counts
+        columns.slots["start"] = starts_of(np.maximum(counts, 0))
+        self.columns = columns._replace(
+            predicates=given.predicates, tests=given.tests, operands=given.operands, heap=given.heap
         )
         self._set_filters(np.flatnonzero(counts >= 0))
 
@@ -258,13 +237,3 @@ def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
     """The arguments of `saved_arrays`."""
     counts = arrays["slots_count"].astype(np.int32)
     return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])
-
-
-def _empty_filters(slots: int) -> Arrays:
-    """The columns by block for this many slots, all free."""
-    blocks = -(-slots // BLOCK)
-    return {
-        "filter_bound": np.full((blocks, FILTERS, 2, BLOCK), np.nan, np.float32),
-        "filter_key": np.zeros((blocks, FILTERS, BLOCK), np.int32),
-        "block_key": np.full((blocks, FILTERS), UNKNOWN, np.int32),
-    }

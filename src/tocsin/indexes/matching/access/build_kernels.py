@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.matching.access.layout_kernels import (
@@ -42,17 +43,17 @@ HALF = 32
 class BlockStatistics(NamedTuple):
     """Attribute statistics of one block: on which keys its records have predicates."""
 
-    #: int32 (keys,): records with a predicate on the key; 0 between blocks
-    n_records: Ints
-    #: int32 (keys,): least low and greatest high code
-    low: Ints
-    high: Ints
-    #: int32 (keys,): the last record counted
-    last: Ints
-    #: int32 (keys,): the key's column, -1 where it has none
-    column: Ints
-    #: int32: the keys that occur, the most frequent first
-    keys: Ints
+    #: records with a predicate on the key; 0 between blocks
+    n_records: Annotated[Ints, Column("keys")]
+    #: least low and greatest high code
+    low: Annotated[Ints, Column("keys")]
+    high: Annotated[Ints, Column("keys")]
+    #: the last record counted
+    last: Annotated[Ints, Column("keys")]
+    #: the key's column, -1 where it has none
+    column: Annotated[Ints, Column("keys")]
+    #: the keys that occur, the most frequent first
+    keys: Annotated[Ints, Column("keys")]
 
 
 @kernel
@@ -78,12 +79,12 @@ def group_bounds(predicates: Records, out_first: Longs, out_low: Floats, out_hig
 class HashTable(NamedTuple):
     """A hash table of the distinct bounds of one key, numbered in order of appearance."""
 
-    #: int64 (a power of two,): a bound's bits; int32: its number, -1 where there is none
-    bits: Longs
-    number: Ints
-    #: int32 (bounds,): place of each number in the table, and its code
-    place: Ints
-    code: Ints
+    #: a bound's bits, and its number, -1 where there is none
+    bits: Annotated[Longs, Column("places", fill=None)]
+    number: Annotated[Ints, Column("places", fill=-1)]
+    #: place of each number in the table, and its code
+    place: Annotated[Ints, Column("bounds", fill=None)]
+    code: Annotated[Ints, Column("bounds", fill=None)]
 
 
 @kernel

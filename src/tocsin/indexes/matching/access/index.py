@@ -54,6 +54,8 @@ HEAP_PLACES = 1 << 20
 #: Visits listed together: the more, the less often a block is read from memory.
 VISITS = 1 << 16
 
+NO_BEST = empty_best(0, 0)
+
 #: Where a subscription is: nowhere, in the tail, or in the segment of this number minus one.
 NOWHERE = -1
 IN_TAIL = 0
@@ -260,12 +262,12 @@ class AccessIndex:
     def _match_all(self, events: Events, ids: IdOrder) -> ChangeSet:
         n_events, is_single_segment = events.n_events, len(self._segments) == 1 and len(self._tail_slots) == 0
         found = self._found_in_tail(events, ids)
-        nothing, sort_buffer = empty_best(0, 0), self._fitting_sort_buffer()
+        sort_buffer = self._fitting_sort_buffer()
         for segment in self._segments:
             found.progress[EVENT] = 0
             prepared: Any = segment.prepare(events, VISITS)
             while True:
-                status = segment.match(prepared, 0, n_events, self._kind, nothing, ids, sort_buffer, found)
+                status = segment.match(prepared, 0, n_events, self._kind, NO_BEST, ids, sort_buffer, found)
                 if status == DONE:
                     break
                 missing = int(found.progress[ROWS_NEEDED])

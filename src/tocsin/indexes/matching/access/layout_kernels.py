@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.bound_kernels import PredicateBounds
@@ -61,64 +62,63 @@ COLUMN = np.dtype([("key", np.int32), ("low", np.int32), ("shift", np.int32)], a
 class Partitions(NamedTuple):
     """Partitions of each access key: runs of blocks whose hulls are in the same key."""
 
-    #: int32 (keys + 1,): the first partition of each access key
-    first: Ints
-    #: int32 (partitions,): least low and greatest high code of its records' predicates on the access key
-    low: Ints
-    high: Ints
-    #: int32 (partitions,): key of its blocks' hulls: the access key, or one on which all have predicates
-    key: Ints
-    #: int32 (partitions + 1,): its first block
-    block: Ints
+    #: the first partition of each access key
+    first: Annotated[Ints, Column(Size("keys", plus=1))]
+    #: least low and greatest high code of its records' predicates on the access key
+    low: Annotated[Ints, Column("partitions")]
+    high: Annotated[Ints, Column("partitions")]
+    #: key of its blocks' hulls: the access key, or one on which all have predicates
+    key: Annotated[Ints, Column("partitions")]
+    #: its first block
+    block: Annotated[Ints, Column(Size("partitions", plus=1))]
 
 
 class Blocks(NamedTuple):
     """Blocks of records, and their predicates as cells, one byte for each end."""
 
-    #: int32 (blocks,): hull: least low and greatest high code of its records in its partition's key
-    low: Ints
-    high: Ints
-    #: uint64 (blocks,): keys of all its records, as a set; int32: the fewest bits that a record sets in it
-    keys: Words
-    min_keys: Ints
-    #: float64 (blocks,): the greatest score bound of its records
-    score_bound: Floats
-    #: int32 (blocks,): blocks by descending score bound; and the rank of each block in that order
-    by_score_bound: Ints
-    place: Ints
-    #: int32 (blocks + 1,): its first record
-    record: Ints
-    #: int32 (blocks + 1,): its first word of cells
-    word: Ints
-    #: bool (blocks,): some of its records have predicates on keys without a column
-    needs_bloom: NDArray[np.bool_]
-    #: uint64 (blocks, BLOCK / GROUP): a bit for each record that is live and can be satisfied
-    alive: Words
-    #: uint64 (blocks, BLOCK / GROUP): a bit for each record that cells decide exactly
-    exact: Words
-    #: COLUMN (WORD_COLUMNS * words,): the columns of each word; surplus ones constrain nothing
-    columns: Records
-    #: uint64 (words, BLOCK): the cells of each record, 0 in columns on which it has no predicate
-    cells: Words
+    #: hull: least low and greatest high code of its records in its partition's key
+    low: Annotated[Ints, Column("blocks")]
+    high: Annotated[Ints, Column("blocks")]
+    #: keys of all its records, as a set; the fewest bits that a record sets in it
+    keys: Annotated[Words, Column("blocks")]
+    min_keys: Annotated[Ints, Column("blocks")]
+    #: the greatest score bound of its records
+    score_bound: Annotated[Floats, Column("blocks")]
+    #: blocks by descending score bound; and the rank of each block in that order
+    by_score_bound: Annotated[Ints, Column("blocks")]
+    place: Annotated[Ints, Column("blocks")]
+    #: its first record
+    record: Annotated[Ints, Column(Size("blocks", plus=1))]
+    #: its first word of cells
+    word: Annotated[Ints, Column(Size("blocks", plus=1))]
+    #: some of its records have predicates on keys without a column
+    needs_bloom: Annotated[NDArray[np.bool_], Column("blocks")]
+    #: a bit for each record that is live and can be satisfied
+    alive: Annotated[Words, Column("blocks", BLOCK // GROUP)]
+    #: a bit for each record that cells decide exactly
+    exact: Annotated[Words, Column("blocks", BLOCK // GROUP)]
+    #: the columns of each word; surplus ones constrain nothing
+    columns: Annotated[Records, Column(Size("words", times=WORD_COLUMNS), dtype=COLUMN)]
+    #: the cells of each record, 0 in columns on which it has no predicate
+    cells: Annotated[Words, Column("words", BLOCK)]
 
 
 class RecordColumns(NamedTuple):
     """Conjunctions, here *records*: blocks in order, within a block by descending score bound."""
 
-    #: int32 (records + 1,): its first predicate
-    first: Ints
-    #: int32 (records,): the subscription; -1 once terminated
-    slot: Ints
-    #: float64 (records,): its score if all weights of an event are 1
-    score: Floats
-    #: float64 (records,): upper bound of its score while no weight of an event is negative or above 1
-    score_bound: Floats
-    #: uint32 (records + GROUP,): Bloom filter of its keys
-    bloom: NDArray[np.uint32]
-    #: int64 (predicates,): packed
-    predicate: Longs
-    #: float64 (predicates,)
-    weight: Floats
+    #: its first predicate
+    first: Annotated[Ints, Column(Size("records", plus=1))]
+    #: the subscription; -1 once terminated
+    slot: Annotated[Ints, Column("records")]
+    #: its score if all weights of an event are 1
+    score: Annotated[Floats, Column("records")]
+    #: upper bound of its score while no weight of an event is negative or above 1
+    score_bound: Annotated[Floats, Column("records")]
+    #: Bloom filter of its keys
+    bloom: Annotated[NDArray[np.uint32], Column(Size("records", plus=GROUP))]
+    #: packed
+    predicate: Annotated[Longs, Column("predicates")]
+    weight: Annotated[Floats, Column("predicates")]
 
 
 class Tests(NamedTuple):
@@ -147,68 +147,68 @@ class AccessColumns(NamedTuple):
 class EventCodes(NamedTuple):
     """The values of a run of events as codes, and one event expanded by key."""
 
-    #: int64 (events + 1,): the first of each event's values that some predicate is on
-    first_value: Longs
-    #: int32 and int64 (entries,): key of each value, and its packed codes
-    value_key: Ints
-    value_code: Longs
-    #: int32 (entries,): the entry that it comes from
-    value_entry: Ints
-    #: float64 (events,): upper bound of the event's weights; infinite if one is negative
-    weight_bound: Floats
-    #: bool (events,): all weights are 1
-    is_unweighted: NDArray[np.bool_]
-    #: uint32 (events,): bits of the records' Bloom filters that no key of the event sets
-    absent: NDArray[np.uint32]
-    #: uint64 (events,): its keys, as a set
-    keys: Words
-    #: int64 (keys,): codes of the expanded event, LACKING without a value; and the number of its value
-    expanded_code: Longs
-    expanded_value: Longs
+    #: the first of each event's values that some predicate is on
+    first_value: Annotated[Longs, Column(Size("events", plus=1))]
+    #: key of each value, and its packed codes
+    value_key: Annotated[Ints, Column("entries", fill=None)]
+    value_code: Annotated[Longs, Column("entries", fill=None)]
+    #: the entry that it comes from
+    value_entry: Annotated[Ints, Column("entries", fill=None)]
+    #: upper bound of the event's weights; infinite if one is negative
+    weight_bound: Annotated[Floats, Column("events", fill=None)]
+    #: all weights are 1
+    is_unweighted: Annotated[NDArray[np.bool_], Column("events", fill=None)]
+    #: bits of the records' Bloom filters that no key of the event sets
+    absent: Annotated[NDArray[np.uint32], Column("events", fill=None)]
+    #: its keys, as a set
+    keys: Annotated[Words, Column("events", fill=None)]
+    #: codes of the expanded event, LACKING without a value; and the number of its value
+    expanded_code: Annotated[Longs, Column("keys", fill=LACKING)]
+    expanded_value: Annotated[Longs, Column("keys")]
 
 
 class VisitLists(NamedTuple):
     """Which events visit which blocks."""
 
-    #: int32 (events,): min-hash of the blocks that it visits, mostly equal for similar events; its visits
-    signature: Ints
-    n_visits: Ints
-    #: int64 (events,): its first visit, in the order in which visits are found
-    first_visit: Longs
-    #: int32 (visits,): event and block of each visit; and (2, visits): scratch to reorder them
-    event: Ints
-    block: Ints
-    reordered: Ints
-    #: uint64 (visits, BLOCK / GROUP): a bit for each record of the visited block that matches
-    matched: Words
-    #: int64 (blocks + 2,): counting sort: where the visits of each block, or its events by signature, begin
-    counts: Longs
+    #: min-hash of the blocks that it visits, mostly equal for similar events; its visits
+    signature: Annotated[Ints, Column("events", fill=None)]
+    n_visits: Annotated[Ints, Column("events", fill=None)]
+    #: its first visit, in the order in which visits are found
+    first_visit: Annotated[Longs, Column("events", fill=None)]
+    #: event and block of each visit; and scratch to reorder them
+    event: Annotated[Ints, Column("visits", fill=None)]
+    block: Annotated[Ints, Column("visits", fill=None)]
+    reordered: Annotated[Ints, Column(2, "visits", fill=None)]
+    #: a bit for each record of the visited block that matches
+    matched: Annotated[Words, Column("visits", BLOCK // GROUP, fill=None)]
+    #: counting sort: where the visits of each block, or its events by signature, begin
+    counts: Annotated[Longs, Column(Size("blocks", plus=2), fill=None)]
 
 
 class Chunks(NamedTuple):
     """Events in chunks of similar ones, whose matches are collected and sorted together."""
 
-    #: int32 (events,): the events, similar ones together; and the chunk of each event
-    ordered: Ints
-    chunk: Ints
-    #: int64 (events + 1,): where each chunk begins in `ordered`, and among the visits
-    chunk_event: Longs
-    chunk_visit: Longs
-    #: int64 (events,): its matches so far; where the next one goes in the sort buffer; its first row
-    n_found: Longs
-    buffer_row: Longs
-    row: Longs
+    #: the events, similar ones together; and the chunk of each event
+    ordered: Annotated[Ints, Column("events", fill=None)]
+    chunk: Annotated[Ints, Column("events", fill=None)]
+    #: where each chunk begins in `ordered`, and among the visits
+    chunk_event: Annotated[Longs, Column(Size("events", plus=1), fill=None)]
+    chunk_visit: Annotated[Longs, Column(Size("events", plus=1), fill=None)]
+    #: its matches so far; where the next one goes in the sort buffer; its first row
+    n_found: Annotated[Longs, Column("events", fill=None)]
+    buffer_row: Annotated[Longs, Column("events", fill=None)]
+    row: Annotated[Longs, Column("events", fill=None)]
 
 
 class BlockHeads(NamedTuple):
     """Search of the best matches in the heads of blocks."""
 
-    #: int32 (events, OPEN): records examined of each block that the event opened, by descending score bound
-    n_examined: Ints
-    #: int32 and float64 (OPEN,): open blocks of the current event; the next record of each, its score bound
-    open_block: Ints
-    open_record: Ints
-    open_score_bound: Floats
+    #: records examined of each block that the event opened, by descending score bound
+    n_examined: Annotated[Ints, Column("events", OPEN, fill=None)]
+    #: open blocks of the current event; the next record of each, its score bound
+    open_block: Annotated[Ints, Column(OPEN, fill=None)]
+    open_record: Annotated[Ints, Column(OPEN, fill=None)]
+    open_score_bound: Annotated[Floats, Column(OPEN, fill=None)]
 
 
 class Visits(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.matching.access.layout_kernels import (
@@ -43,14 +44,14 @@ LENGTHS = CODE_BITS + 1
 class FamilyStatistics(NamedTuple):
     """Attribute statistics of one family: on which keys its records have predicates."""
 
-    #: int32 (keys,): records with a predicate on the key; 0 between families
-    n_asking: Ints
-    #: float64 (keys,): sum of the fractions of the key's bounds that their ranges cover
-    width: Floats
-    #: int32 (keys,): the last record counted
-    last: Ints
-    #: int32: the keys that occur
-    keys: Ints
+    #: records with a predicate on the key; 0 between families
+    n_asking: Annotated[Ints, Column("keys")]
+    #: sum of the fractions of the key's bounds that their ranges cover
+    width: Annotated[Floats, Column("keys")]
+    #: the last record counted
+    last: Annotated[Ints, Column("keys")]
+    #: the keys that occur
+    keys: Annotated[Ints, Column("keys")]
 
 
 @kernel

@@ -9,6 +9,7 @@ import numpy as np
 
 from tocsin.arrays.intrinsics import LANES
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Ints, Longs
 from tocsin.indexes.matching.access.build_kernels import (
     BlockStatistics,
@@ -28,15 +29,12 @@ from tocsin.indexes.matching.access.layout_kernels import (
     BLOCK,
     BLOOM_BITS,
     CODE_BITS,
-    COLUMN,
     COLUMN_BITS,
     GROUP,
     HIGH_SHIFT,
     KEY_SHIFT,
-    LACKING,
     MASK,
     NEVER,
-    OPEN,
     WORD_COLUMNS,
     AccessColumns,
     BlockHeads,
@@ -75,8 +73,9 @@ from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.reports import Attributes
 from tocsin.indexes.matching.single_ranges import SingleRangeSegment, is_single_range
 
-#: Working columns are reused for the next events if they take no more than this for each record.
+#: Working columns are reused for the next events if they take no more than this for each record, or in all.
 MAX_CACHED_BYTES = 4
+MIN_CACHED_BYTES = 1 << 16
 
 
 class BlockSegment:
@@ -136,7 +135,8 @@ class BlockSegment:
         ):
             return cached
         fresh = self._empty_visits(n_events, n_entries, capacity)
-        if sum(column.nbytes for columns in fresh for column in columns) <= MAX_CACHED_BYTES * self.n_records:
+        n_bytes = sum(column.nbytes for columns in fresh for column in columns)
+        if n_bytes <= max(MAX_CACHED_BYTES * self.n_records, MIN_CACHED_BYTES):
             self._cached_visits = fresh
         return fresh
 
@@ -177,48 +177,18 @@ class BlockSegment:
 
     def _empty_visits(self, n_events: int, n_entries: int, capacity: int) -> Visits:
         n_blocks = len(self.columns.blocks.low)
-        codes = EventCodes(
-            first_value=np.zeros(n_events + 1, np.int64),
-            value_key=np.empty(n_entries, np.int32),
-            value_code=np.empty(n_entries, np.int64),
-            value_entry=np.empty(n_entries, np.int32),
-            weight_bound=np.empty(n_events),
-            is_unweighted=np.empty(n_events, np.bool_),
-            absent=np.empty(n_events, np.uint32),
-            keys=np.empty(n_events, np.uint64),
-            expanded_code=np.full(self.n_keys, LACKING, np.int64),
-            expanded_value=np.zeros(self.n_keys, np.int64),
+        return Visits(
+            empty(EventCodes, events=n_events, entries=n_entries, keys=self.n_keys),
+            empty(VisitLists, events=n_events, visits=capacity, blocks=n_blocks),
+            empty(Chunks, events=n_events),
+            empty(BlockHeads, events=n_events),
         )
-        lists = VisitLists(
-            signature=np.empty(n_events, np.int32),
-            n_visits=np.empty(n_events, np.int32),
-            first_visit=np.empty(n_events, np.int64),
-            event=np.empty(capacity, np.int32),
-            block=np.empty(capacity, np.int32),
-            reordered=np.empty((2, capacity), np.int32),
-            matched=np.empty((capacity, BLOCK // GROUP), np.uint64),
-            counts=np.empty(n_blocks + 2, np.int64),
-        )
-        chunks = Chunks(
-            ordered=np.empty(n_events, np.int32),
-            chunk=np.empty(n_events, np.int32),
-            chunk_event=np.empty(n_events + 1, np.int64),
-            chunk_visit=np.empty(n_events + 1, np.int64),
-            n_found=np.empty(n_events, np.int64),
-            buffer_row=np.empty(n_events, np.int64),
-            row=np.empty(n_events, np.int64),
-        )
-        heads = BlockHeads(
-            n_examined=np.empty((n_events, OPEN), np.int32),
-            open_block=np.empty(OPEN, np.int32),
-            open_record=np.empty(OPEN, np.int32),
-            open_score_bound=np.empty(OPEN),
-        )
-        return Visits(codes, lists, chunks, heads)
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         bounds, partitions, blocks, records, tests = self.columns
+        for columns in (bounds, partitions, blocks, records, *self._cached_visits):
+            check_layout(columns)
         assert self.n_records == len(records.slot) == len(records.first) - 1
         assert self.n_alive == np.count_nonzero(records.slot >= 0)
         assert records.first[-1] == len(records.predicate) == len(records.weight)
@@ -410,12 +380,6 @@ def _assign_blocks(
     )
     family_first[n_families] = len(order)
     partition_first, partition_key = np.empty_like(family_first), np.empty_like(order)
-    statistics = FamilyStatistics(
-        n_asking=np.zeros(n_keys, np.int32),
-        width=np.zeros(n_keys),
-        last=np.zeros(n_keys, np.int32),
-        keys=np.zeros(n_keys, np.int32),
-    )
     n_partitions = cut_partitions(
         first,
         predicate,
@@ -423,7 +387,7 @@ def _assign_blocks(
         key_record,
         family_first[: n_families + 1],
         ordered,
-        statistics,
+        empty(FamilyStatistics, keys=n_keys),
         partition_first,
         partition_key,
     )
@@ -468,23 +432,7 @@ def _order_tests(given: Conjunctions, first: Longs, source: Ints) -> Tests:
 
 def _empty_blocks(block_record: Ints) -> Blocks:
     """Blocks with records and nothing else."""
-    n_blocks = len(block_record) - 1
-    return Blocks(
-        low=np.zeros(n_blocks, np.int32),
-        high=np.zeros(n_blocks, np.int32),
-        keys=np.zeros(n_blocks, np.uint64),
-        min_keys=np.zeros(n_blocks, np.int32),
-        score_bound=np.zeros(n_blocks),
-        by_score_bound=np.zeros(n_blocks, np.int32),
-        place=np.zeros(n_blocks, np.int32),
-        record=block_record,
-        word=np.zeros(n_blocks + 1, np.int32),
-        needs_bloom=np.zeros(n_blocks, np.bool_),
-        alive=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
-        exact=np.zeros((n_blocks, BLOCK // GROUP), np.uint64),
-        columns=np.zeros(0, COLUMN),
-        cells=np.zeros((0, BLOCK), np.uint64),
-    )
+    return empty(Blocks, blocks=len(block_record) - 1, words=0)._replace(record=block_record)
 
 
 def _fill_blocks(
@@ -497,12 +445,8 @@ def _fill_blocks(
         bound_blocks(partitions, blocks, records)
     blocks.by_score_bound[:] = np.argsort(-blocks.score_bound, kind="stable")
     blocks.place[blocks.by_score_bound] = np.arange(len(blocks.place))
-    statistics = BlockStatistics(*(np.zeros(n_keys, np.int32) for _ in BlockStatistics._fields))
+    statistics = empty(BlockStatistics, keys=n_keys)
     count_columns(blocks, records, statistics)
-    n_words = int(blocks.word[-1])
-    blocks = blocks._replace(
-        columns=np.zeros(WORD_COLUMNS * n_words, COLUMN),
-        cells=np.zeros((n_words, BLOCK), np.uint64),
-    )
+    blocks = grow(blocks, words=int(blocks.word[-1]))
     fill_columns(blocks, records, statistics, tests.first)
     return blocks

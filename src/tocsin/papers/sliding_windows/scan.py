@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import column_wise, ensure_capacity, ensure_width, writable
+from tocsin.arrays.columns import column_wise, writable
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
 from tocsin.kernels.programs import Program, tile_size
@@ -18,6 +19,7 @@ from tocsin.kernels.scoring import BLOCK, score_tile
 from tocsin.kernels.status import DONE, FULL, N_OUT, POOL_FULL
 from tocsin.papers.sliding_windows import scan_kernels as kernels
 from tocsin.papers.sliding_windows.scan_columns import (
+    HIGHEST_TIE,
     ScanEntries,
     ScanPool,
     ScanRanking,
@@ -49,33 +51,15 @@ class PreferenceScan:
             program, dimensions, 1.0 if descending else -1.0, 1 if newest_first else -1
         )
         self._capacity = capacity
-        n = capacity
-        self._subscriptions = ScanSubscriptions(
-            lo=np.empty((dimensions, n)),
-            hi=np.empty((dimensions, n)),
-            theta=np.empty((program.n_theta, n)),
-            k=np.empty(n, np.int64),
-            floor_key=np.empty(n),
-            floor_tie=np.empty(n, np.int64),
-            list_start=np.empty(n, np.int64),
-            list_capacity=np.empty(n, np.int64),
-            list_size=np.empty(n, np.int64),
+        self._subscriptions = empty(
+            ScanSubscriptions, dimensions=dimensions, thetas=program.n_theta, slots=capacity
         )
-        self._close(np.arange(n))
         #: one more than the largest subscription slot so far
         self._n_subscriptions = 0
         #: the largest k so far, which bounds the length of a list
         self._largest_k = 0
-        self._rows = ScanRows(
-            slot=np.empty(n, np.int32),
-            values=np.empty((dimensions + program.n_columns, n)),
-            position=np.empty(n, np.int32),
-            born=np.full(n, ABSENT, np.int64),
-            listings=np.zeros(n, np.int32),
-            entry=np.full(n, -1, np.int32),
-            mark=np.full(n, -1, np.int32),
-        )
-        self._pool = ScanPool(np.empty(n, np.int32), np.empty(n))
+        self._rows = empty(ScanRows, columns=dimensions + program.n_columns, slots=capacity)
+        self._pool = empty(ScanPool, rows=capacity)
         #: int64: the kernels' counters and cursor
         self._state: Longs = np.zeros(kernels.STATE_SIZE, np.int64)
         #: changes of the last delta: the initial capacity for the next
@@ -177,9 +161,7 @@ class PreferenceScan:
         columns.floor_tie[slots] = arrays["floor_tie"]
         columns.list_start[slots] = np.cumsum(sizes) - sizes
         columns.list_capacity[slots] = columns.list_size[slots] = sizes
-        self._pool = ScanPool(
-            ensure_capacity(self._pool.row, len(listed)), ensure_capacity(self._pool.key, len(listed))
-        )
+        self._pool = grow(self._pool, rows=len(listed))
         self._pool.row[: len(listed)] = listed
         self._pool.key[: len(listed)] = arrays["list_key"]
         self._state[kernels.POOL_END] = len(listed)
@@ -187,6 +169,8 @@ class PreferenceScan:
     def check_invariants(self) -> None:
         """Assert that all columns agree, and that each list holds exactly the rows above its floor."""
         rows, columns = self._rows, self._subscriptions
+        for layout in (rows, columns, self._pool):
+            check_layout(layout)
         n_rows = int(self._state[kernels.N_ROWS])
         packed = rows.slot[:n_rows]
         assert np.array_equal(np.sort(packed), np.flatnonzero(rows.born != ABSENT))
@@ -228,20 +212,12 @@ class PreferenceScan:
         for column in (columns.k, columns.list_start, columns.list_capacity, columns.list_size):
             column[slots] = 0
         columns.floor_key[slots] = np.inf
-        columns.floor_tie[slots] = kernels.HIGHEST_TIE
+        columns.floor_tie[slots] = HIGHEST_TIE
 
     def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Store the bound values of new subscriptions, growing as necessary. Their lists stay empty."""
         top = int(slots.max()) + 1
-        columns = self._subscriptions
-        have = len(columns.k)
-        if top > have:
-            columns = ScanSubscriptions(
-                *(ensure_width(column, top) for column in columns[:3]),
-                *(ensure_capacity(column, top) for column in columns[3:]),
-            )
-            self._subscriptions = columns
-            self._close(np.arange(have, len(columns.k)))
+        self._subscriptions = columns = grow(self._subscriptions, slots=top)
         if columns.lo.shape[0]:
             columns.lo[:, slots] = values["lo"].T
             columns.hi[:, slots] = values["hi"].T
@@ -252,17 +228,8 @@ class PreferenceScan:
         self._largest_k = max(self._largest_k, int(values["k"].max()))
 
     def _ensure_row_capacity(self, top: int) -> None:
-        slot, values, position, born, listings, entry, mark = self._rows
-        if top > len(born):
-            self._rows = ScanRows(
-                ensure_capacity(slot, top),
-                ensure_width(values, top),
-                ensure_capacity(position, top),
-                ensure_capacity(born, top, ABSENT),
-                ensure_capacity(listings, top),
-                ensure_capacity(entry, top, -1),
-                ensure_capacity(mark, top, -1),
-            )
+        if top > len(self._rows.born):
+            self._rows = grow(self._rows, slots=top)
 
     def _grow_pool(self) -> None:
         """Compact the lists; double the pool unless that frees half of it."""
@@ -274,11 +241,11 @@ class PreferenceScan:
         capacity = len(self._pool.row)
         if used > capacity // 2 or used == self._state[kernels.POOL_END]:
             capacity *= 2
-        row, key = np.empty(capacity, np.int32), np.empty(capacity)
-        row[:used] = self._pool.row[places]
-        key[:used] = self._pool.key[places]
+        pool = empty(ScanPool, rows=capacity)
+        pool.row[:used] = self._pool.row[places]
+        pool.key[:used] = self._pool.key[places]
         columns.list_start[live] = np.cumsum(capacities) - capacities
-        self._pool = ScanPool(row, key)
+        self._pool = pool
         self._state[kernels.POOL_END] = used
 
     def _listed(self, slots: np.ndarray, sizes: Longs) -> tuple[Longs, Longs]:

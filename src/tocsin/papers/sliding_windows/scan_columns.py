@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import numpy as np
+
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs, Ops
+from tocsin.indexes.contract import ABSENT
 from tocsin.kernels.scoring import Program
+
+#: Ranks above all other ties: with a floor there, no row can reach a list.
+HIGHEST_TIE = 2**63 - 1
 
 
 class ScanRanking(NamedTuple):
@@ -23,48 +30,48 @@ class ScanRanking(NamedTuple):
 class ScanSubscriptions(NamedTuple):
     """Subscriptions by slot. A free slot has an empty list and an unreachable floor."""
 
-    #: float64 (dimensions, slots): closed bounds of the boxes
-    lo: Floats
-    hi: Floats
-    #: float64 (n_theta, slots)
-    theta: Floats
-    #: int64 (slots,)
-    k: Longs
-    #: float64, int64 (slots,): place of the floor
-    floor_key: Floats
-    floor_tie: Longs
-    #: int64 (slots,): where the list is in the pool, its capacity, and its length
-    list_start: Longs
-    list_capacity: Longs
-    list_size: Longs
+    #: closed bounds of the boxes
+    lo: Annotated[Floats, Column("dimensions", "slots", fill=None)]
+    hi: Annotated[Floats, Column("dimensions", "slots", fill=None)]
+    #: parameters of the score
+    theta: Annotated[Floats, Column("thetas", "slots", fill=None)]
+    #: rows in the answer, at most
+    k: Annotated[Longs, Column("slots")]
+    #: place of the floor
+    floor_key: Annotated[Floats, Column("slots", fill=np.inf)]
+    floor_tie: Annotated[Longs, Column("slots", fill=HIGHEST_TIE)]
+    #: where the list is in the pool, its capacity, and its length
+    list_start: Annotated[Longs, Column("slots")]
+    list_capacity: Annotated[Longs, Column("slots")]
+    list_size: Annotated[Longs, Column("slots")]
 
 
 class ScanPool(NamedTuple):
     """The lists, each contiguous, best first."""
 
-    #: int32: slot of the row
-    row: Ints
-    #: float64: its key
-    key: Floats
+    #: slot of the row
+    row: Annotated[Ints, Column("rows", fill=None)]
+    #: its key
+    key: Annotated[Floats, Column("rows", fill=None)]
 
 
 class ScanRows(NamedTuple):
     """Live rows, packed for ranking, and columns by row slot."""
 
-    #: int32 (rows,): slot of the packed row
-    slot: Ints
-    #: float64 (columns, rows): values of the packed row
-    values: Floats
-    #: int32 (slots,): where the row is packed
-    position: Ints
-    #: int64 (slots,): ABSENT where there is none
-    born: Longs
-    #: int32 (slots,): number of lists that hold the row
-    listings: Ints
-    #: int32 (slots,): the row's entry in the current step, else -1
-    entry: Ints
-    #: int32 (slots,): the row's index in the old answer while it is compared with the new, else -1
-    mark: Ints
+    #: slot of the packed row
+    slot: Annotated[Ints, Column("slots", fill=None)]
+    #: values of the packed row
+    values: Annotated[Floats, Column("columns", "slots", fill=None)]
+    #: where the row is packed
+    position: Annotated[Ints, Column("slots", fill=None)]
+    #: ABSENT where there is none
+    born: Annotated[Longs, Column("slots", fill=ABSENT)]
+    #: number of lists that hold the row
+    listings: Annotated[Ints, Column("slots")]
+    #: the row's entry in the current step, else -1
+    entry: Annotated[Ints, Column("slots", fill=-1)]
+    #: the row's index in the old answer while it is compared with the new, else -1
+    mark: Annotated[Ints, Column("slots", fill=-1)]
 
 
 class ScanEntries(NamedTuple):

@@ -20,6 +20,7 @@ from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.kernels.scoring import BLOCK, score_tile, tile_stride, tile_width
 from tocsin.kernels.status import DONE, FULL, N_OUT, OWN, POOL_FULL, STEP
 from tocsin.papers.sliding_windows.scan_columns import (
+    HIGHEST_TIE,
     ScanEntries,
     ScanPool,
     ScanRanking,
@@ -42,9 +43,8 @@ N_ROWS = TRANSIENT
 POOL_END = TRANSIENT + 1
 STATE_SIZE = TRANSIENT + 2
 
-#: Ties that rank below and above all others.
+#: Ranks below all other ties.
 LOWEST_TIE = -(2**63)
-HIGHEST_TIE = 2**63 - 1
 
 
 @kernel

@@ -15,8 +15,9 @@ from itertools import product
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import ensure_capacity, ensure_width, writable
+from tocsin.arrays.columns import writable
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
 from tocsin.indexes.preferences.terms import linear_terms
@@ -91,32 +92,18 @@ class TopKMonitoring:
             n_influence=np.zeros(n_cells, np.int32),
             bit_place=_bit_places(),
         )
-        n = capacity
-        self._queries = MonitoringQueries(
-            k=np.zeros(n, np.int64),
-            lo=np.empty((n, dimensions)),
-            hi=np.empty((n, dimensions)),
-            theta=np.empty((program.n_theta, n)),
-            weight=np.empty((n, len(self._terms.column))),
-            direction=np.ones((n, n_columns), np.int8),
-            top_key=np.empty(n),
-            size=np.zeros(n, np.int32),
-            list_row=np.empty((n, 4), np.int32),
-            list_key=np.empty((n, 4)),
-            list_count=np.zeros((n, 4), np.int32),
-            old_row=np.empty((n, 4), np.int32),
-            old_key=np.empty((n, 4)),
-            old_size=np.full(n, -1, np.int32),
-            is_affected=np.zeros(n, np.bool_),
-            is_whole=np.zeros(n, np.bool_),
+        n_terms = len(self._terms.column)
+        self._queries = empty(
+            MonitoringQueries,
+            slots=capacity,
+            dimensions=dimensions,
+            thetas=program.n_theta,
+            terms=n_terms,
+            columns=n_columns,
+            list_rows=4,
         )
-        self._points = PointLists(
-            list=np.empty(n, np.int32),
-            list_values=np.empty((n, len(self._terms.column))),
-            values=np.empty((n, dimensions + n_columns)),
-            born=np.full(n, ABSENT, np.int64),
-            cell=np.zeros(n, np.int32),
-            place=np.zeros(n, np.int32),
+        self._points = empty(
+            PointLists, points=capacity, terms=n_terms, slots=capacity, columns=dimensions + n_columns
         )
         self._state: Longs = np.zeros(tma_columns.STATE_SIZE, np.int64)
         self._stamp: Ints = np.zeros(n_cells, np.int32)
@@ -183,11 +170,7 @@ class TopKMonitoring:
                     affected = scratch.affected[: self._state[tma_columns.N_AFFECTED]].copy()
                     self._compute(affected, is_new=False)
                 elif status == POINTS_FULL:
-                    capacity = 2 * len(self._points.list) + 64
-                    self._points = self._points._replace(
-                        list=ensure_capacity(self._points.list, capacity),
-                        list_values=ensure_capacity(self._points.list_values, capacity),
-                    )
+                    self._points = grow(self._points, points=2 * len(self._points.list) + 64)
                 elif status == LISTS_FULL:
                     self._widen_lists(2 * self._queries.list_row.shape[1])
         if self._apply_steps is monitor_steps:
@@ -252,6 +235,8 @@ class TopKMonitoring:
         """Assert that point lists and rows agree, that influence lists are counted and, for weighted sums,
         that every cell that may hold a row above a query's `top_key` influences it."""
         grid, points = self._grid, self._points
+        check_layout(points)
+        check_layout(self._queries)
         there = np.flatnonzero(points.born != ABSENT)
         assert grid.n_points.sum() == len(there)
         listed = grid.start[points.cell[there]] + points.place[there]
@@ -290,13 +275,7 @@ class TopKMonitoring:
 
     def _bind(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         top = int(slots.max()) + 1
-        have = len(self._queries.k)
-        if top > have:
-            larger = self._queries._asdict()
-            for name, column in larger.items():
-                larger[name] = ensure_width(column, top) if name == "theta" else ensure_capacity(column, top)
-            larger["old_size"][have:] = -1
-            self._queries = MonitoringQueries(**larger)
+        self._queries = grow(self._queries, slots=top)
         words = -(-len(self._queries.k) // 64)
         have = self._grid.influence.shape[1]
         if words > have:
@@ -365,27 +344,12 @@ class TopKMonitoring:
         return bool(grows)
 
     def _ensure_row_capacity(self, top: int) -> None:
-        points = self._points
-        if top > len(points.born):
-            self._points = PointLists(
-                points.list,
-                points.list_values,
-                ensure_capacity(points.values, top),
-                ensure_capacity(points.born, top, ABSENT),
-                ensure_capacity(points.cell, top),
-                ensure_capacity(points.place, top),
-            )
+        if top > len(self._points.born):
+            self._points = grow(self._points, slots=top)
 
     def _widen_lists(self, width: int) -> None:
-        queries = self._queries
-        if width > queries.list_row.shape[1]:
-            self._queries = queries._replace(
-                list_row=ensure_width(queries.list_row, width),
-                list_key=ensure_width(queries.list_key, width),
-                list_count=ensure_width(queries.list_count, width),
-                old_row=ensure_width(queries.old_row, width),
-                old_key=ensure_width(queries.old_key, width),
-            )
+        if width > self._queries.list_row.shape[1]:
+            self._queries = grow(self._queries, list_rows=width)
 
     def _scratch(self) -> MonitoringScratch:
         n_cells, n_rows = len(self._stamp), len(self._points.born)

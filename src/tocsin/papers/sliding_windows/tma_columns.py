@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.indexes.contract import ABSENT
 from tocsin.kernels.scoring import Program
 from tocsin.kernels.status import OWN
 
@@ -54,33 +56,33 @@ class MonitoringRanking(NamedTuple):
 class MonitoringQueries(NamedTuple):
     """Queries by subscription slot."""
 
-    #: int64 (slots,): 0 where there is none
-    k: Longs
-    #: float64 (slots, dimensions)
-    lo: Floats
-    hi: Floats
-    #: float64 (n_theta, slots)
-    theta: Floats
-    #: float64 (slots, terms): of a weighted sum, with the sign of the key
-    weight: Floats
-    #: int8 (slots, grid's columns): 1 where the key rises with the column, else -1
-    direction: NDArray[np.int8]
-    #: float64 (slots,): rows with a smaller key cannot enter the list
-    top_key: Floats
-    #: int32 (slots,): length of the list
-    size: Ints
-    #: int32, float64, int32 (slots, capacity): the list, best first; in a skyband, the dominance count
-    list_row: Ints
-    list_key: Floats
-    list_count: Ints
+    #: 0 where there is none
+    k: Annotated[Longs, Column("slots")]
+    #: closed bounds of the boxes
+    lo: Annotated[Floats, Column("slots", "dimensions", fill=None)]
+    hi: Annotated[Floats, Column("slots", "dimensions", fill=None)]
+    #: parameters of the score
+    theta: Annotated[Floats, Column("thetas", "slots", fill=None)]
+    #: of a weighted sum, with the sign of the key
+    weight: Annotated[Floats, Column("slots", "terms", fill=None)]
+    #: 1 where the key rises with the column, else -1
+    direction: Annotated[NDArray[np.int8], Column("slots", "columns", fill=1)]
+    #: rows with a smaller key cannot enter the list
+    top_key: Annotated[Floats, Column("slots", fill=None)]
+    #: length of the list
+    size: Annotated[Ints, Column("slots")]
+    #: the list, best first; in a skyband, the dominance count
+    list_row: Annotated[Ints, Column("slots", "list_rows", fill=None)]
+    list_key: Annotated[Floats, Column("slots", "list_rows", fill=None)]
+    list_count: Annotated[Ints, Column("slots", "list_rows")]
     #: the answer before the step, of queries that it touches, and its length, -1 for other queries
-    old_row: Ints
-    old_key: Floats
-    old_size: Ints
-    #: bool (slots,): whether a row of the answer has left
-    is_affected: Bools
-    #: bool (slots,): whether the list holds every row inside the box, except dominated ones
-    is_whole: Bools
+    old_row: Annotated[Ints, Column("slots", "list_rows", fill=None)]
+    old_key: Annotated[Floats, Column("slots", "list_rows", fill=None)]
+    old_size: Annotated[Ints, Column("slots", fill=-1)]
+    #: whether a row of the answer has left
+    is_affected: Annotated[Bools, Column("slots")]
+    #: whether the list holds every row inside the box, except dominated ones
+    is_whole: Annotated[Bools, Column("slots")]
 
 
 class MonitoringGrid(NamedTuple):
@@ -114,15 +116,15 @@ class MonitoringGrid(NamedTuple):
 class PointLists(NamedTuple):
     """Rows by slot, and the cells' point lists."""
 
-    #: int32, and float64 (capacity, terms): the cells' point lists, with their values in the scored columns
-    list: Ints
-    list_values: Floats
-    #: float64 (slots, columns)
-    values: Floats
-    #: int64, int32, int32 (slots,): ABSENT where there is none; the cell, and the place in its ring
-    born: Longs
-    cell: Ints
-    place: Ints
+    #: the cells' point lists, with their values in the scored columns
+    list: Annotated[Ints, Column("points", fill=None)]
+    list_values: Annotated[Floats, Column("points", "terms", fill=None)]
+    #: the rows' columns
+    values: Annotated[Floats, Column("slots", "columns", fill=None)]
+    #: ABSENT where there is none; the cell, and the place in its ring
+    born: Annotated[Longs, Column("slots", fill=ABSENT)]
+    cell: Annotated[Ints, Column("slots")]
+    place: Annotated[Ints, Column("slots")]
 
 
 class MonitoringEntries(NamedTuple):

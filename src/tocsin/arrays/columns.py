@@ -35,11 +35,16 @@ def ensure_width(array: np.ndarray, width: int, fill: float | int | bool = 0) ->
     return larger
 
 
-def writable(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+def kernel_ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`array` as kernels take it: of `dtype`, contiguous and writable. Copied only if necessary."""
-    if array.dtype is np.dtype(dtype) and array.flags.carray:
+    if array.dtype is dtype and array.flags.carray:
         return array
     return np.require(array, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
+
+
+def writable(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+    """`kernel_ready`, of a type that is not a `dtype` yet."""
+    return kernel_ready(array, np.dtype(dtype))
 
 
 def column_wise(values: np.ndarray) -> Floats:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import writable
+from tocsin.arrays.columns import kernel_ready
 from tocsin.arrays.jit import ArgumentPack, entry_point, without_fp_warnings
 from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
@@ -281,11 +281,11 @@ class CandidateLists:
         bounds[1] = len(delta.row)
         return DeltaEntries(
             bounds if len(delta.seq) == 1 else step_bounds(delta),
-            _kernel_ready(delta.row, INT32),
-            _kernel_ready(delta.born_before, INT64),
-            _kernel_ready(delta.born_after, INT64),
-            _kernel_ready(delta.touched, BOOL),
-            _kernel_ready(delta.after, FLOAT64),
+            kernel_ready(delta.row, INT32),
+            kernel_ready(delta.born_before, INT64),
+            kernel_ready(delta.born_after, INT64),
+            kernel_ready(delta.touched, BOOL),
+            kernel_ready(delta.after, FLOAT64),
         )
 
     def _rows_above_floor(self, slot: int) -> tuple[tuple[Ints, Floats], Longs]:
@@ -319,13 +319,6 @@ class CandidateLists:
             (rows[above][order].astype(np.int32), key[above][order]),
             rows[inside & (key >= lanes.refill_floor[lane])],
         )
-
-
-def _kernel_ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """As `writable`, but fast where nothing has to be done."""
-    if array.dtype is dtype and array.flags.carray:
-        return array
-    return writable(array, dtype.type)
 
 
 class StepChangeBuffer(ChangeBuffer):

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
+from tocsin.arrays.columns import kernel_ready
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
@@ -122,7 +123,7 @@ class DeferredThresholds:
         """Remove subscriptions. Cost: linear in their number, and a rebuild once most members are gone."""
         if len(slots) == 0:
             return
-        slots = _kernel_ready(slots, INT)
+        slots = kernel_ready(slots, INT)
         if self._buffer and (self._slots.place[slots] == BUFFERED).any():
             self._flush_buffer()
         self._n_terminated += clear_bits(self._slots.is_there, slots)
@@ -270,7 +271,7 @@ class DeferredThresholds:
 
     def _count(self, values: Floats, weights: Longs) -> None:
         """Log a batch, and report into `_report` whenever members may have matured."""
-        values, weights = _kernel_ready(values, FLOAT), _kernel_ready(weights, LONG)
+        values, weights = kernel_ready(values, FLOAT), kernel_ready(weights, LONG)
         state = self._log.state
         if self._boxes.n_members or not self._count_unlogged(values, weights):
             self._log.ensure_capacity(len(weights), self._longest_log())
@@ -332,7 +333,7 @@ class DeferredThresholds:
                 return True
         else:
             weight = weigh_countable(
-                _kernel_ready(values, FLOAT).ravel(), _kernel_ready(weights, LONG), self._slack
+                kernel_ready(values, FLOAT).ravel(), kernel_ready(weights, LONG), self._slack
             )
         if 0 <= weight < self._slack and self._buffer.add_events(values, weights):
             self._slack -= weight
@@ -516,11 +517,3 @@ def _by_step(steps: Ints, slots: Ints) -> Ints:
     slot_bits = int(slots.max()).bit_length()
     keys = (steps.astype(np.uint64) << np.uint64(slot_bits)) | slots.astype(np.uint64)
     return order_of(keys, slot_bits + int(steps.max()).bit_length())
-
-
-def _kernel_ready(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array as kernels expect it, which it nearly always is already."""
-    flags = array.flags
-    if array.dtype == dtype and flags.c_contiguous and flags.writeable:
-        return array
-    return np.array(array, dtype, order="C")

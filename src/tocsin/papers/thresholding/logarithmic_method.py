@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.columns import ensure_capacity, writable
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.thresholds.answers import matured_changes, value_changes
 from tocsin.kernels.status import FULL
@@ -153,7 +153,7 @@ class LogarithmicMethod(ABC):
         """Count a batch of events, values (events, dimensions); report maturities, each at its event."""
         if self._dimensions == 0:
             values = np.zeros((len(weights), 1))
-        values, weights = _kernel_ready(values, np.float64), _kernel_ready(weights, np.int64)
+        values, weights = writable(values, np.float64), writable(weights, np.int64)
         found: list[tuple[Ints, Ints, Counts]] = []
         for rank, level in enumerate(self._levels):
             if level is None:
@@ -285,10 +285,3 @@ class LogarithmicMethod(ABC):
         self._is_repeating = ensure_capacity(self._is_repeating, top, False)
         self._rank = ensure_capacity(self._rank, top, ABSENT)
         self._query = ensure_capacity(self._query, top)
-
-
-def _kernel_ready(array: np.ndarray, dtype: type) -> np.ndarray:
-    """The array as kernels are compiled for: of this type, contiguous, writable."""
-    if array.dtype == dtype and array.flags.carray:
-        return array
-    return np.require(array, dtype, ["C", "W"])

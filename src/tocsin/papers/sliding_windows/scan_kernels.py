@@ -316,7 +316,7 @@ def write_changes(
     for i in range(n_old):
         rows.mark[pool.row[start + i]] = i
     n_stays = 0
-    n_news = 0
+    n_reported = 0
     for j in range(n_new):
         row = scratch.new_row[j]
         i = rows.mark[row]
@@ -328,16 +328,16 @@ def write_changes(
             is_same = pool.key[start + i] == scratch.new_key[j] and not (e >= 0 and entries.touched[e])
             scratch.new_op[j] = UNCHANGED if is_same else UPDATE
         if scratch.new_op[j] != UNCHANGED:
-            n_news += 1
+            n_reported += 1
 
     n_out = state[N_OUT]
-    has_room = n_out + n_old - n_stays + n_news <= len(out.step)
+    has_capacity = n_out + n_old - n_stays + n_reported <= len(out.step)
     for i in range(n_old):
         row = pool.row[start + i]
         if rows.mark[row] < 0:
             continue
         rows.mark[row] = -1
-        if has_room:
+        if has_capacity:
             out.step[n_out] = state[STEP]
             out.subscription[n_out] = slot
             out.op[n_out] = LEAVE
@@ -345,9 +345,9 @@ def write_changes(
             out.score[n_out] = np.nan
             out.rank[n_out] = 0
             n_out += 1
-    if not has_room:
+    if not has_capacity:
         return False
-    if n_news > 0:
+    if n_reported > 0:
         for op in range(UPDATE, ENTER + 1):
             for j in range(n_new):
                 if scratch.new_op[j] == op:

@@ -24,6 +24,12 @@ class Members(NamedTuple):
     state: Annotated[Longs, Column(3)]
 
 
+class Teams(NamedTuple):
+    home: Members
+    away: Members
+    score: Annotated[Longs, Column("groups")]
+
+
 def members(sides: int = 2, places: int = 3, groups: int = 1) -> Members:
     return empty(Members, sides=sides, places=places, groups=groups)
 
@@ -74,3 +80,17 @@ def test_what_is_large_enough_stays_itself() -> None:
 def test_what_is_not_as_declared_is_found(wrong: dict[str, np.ndarray]) -> None:
     with pytest.raises(AssertionError, match="Members"):
         check_layout(members()._replace(**wrong))
+
+
+def test_a_layout_may_have_layouts() -> None:
+    teams = empty(Teams, sides=2, places=3, groups=1)
+    check_layout(teams)
+    assert teams.home.slot is not teams.away.slot
+    teams.away.slot[:] = 7
+    larger = grow(teams, places=4)
+    check_layout(larger)
+    assert sizes_of(larger) == {"sides": 2, "places": 6, "groups": 1}
+    assert larger.away.slot.tolist() == [7, 7, 7, -1, -1, -1]
+    assert larger.score is teams.score
+    with pytest.raises(AssertionError, match=r"Members\.bound|Members\.slot"):
+        check_layout(teams._replace(home=members(places=4)))

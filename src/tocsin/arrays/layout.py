@@ -11,7 +11,8 @@
     check_layout(members)
 
 The dtype is that of the array type. A dimension is a number or the name of a size, which `empty` and `grow`
-are given; `Size("blocks", times=64, plus=1)` is one that follows from another.
+are given; `Size("blocks", times=64, plus=1)` is one that follows from another. A field may also be a layout,
+which has the same sizes.
 """
 
 from __future__ import annotations
@@ -65,18 +66,29 @@ class _Field(NamedTuple):
     column: Column
 
 
+class _Part(NamedTuple):
+    """A field that is a layout itself."""
+
+    layout: type
+
+
 @cache
-def _fields(layout: type) -> tuple[_Field, ...]:
+def _fields(layout: type) -> tuple[_Field | _Part, ...]:
     """The columns of a layout, as its annotations say."""
-    fields = []
+    fields: list[_Field | _Part] = []
     for name, hint in get_type_hints(layout, include_extras=True).items():
+        if isinstance(hint, type):
+            fields.append(_Part(hint))
+            continue
         array, column = get_args(hint)
         (scalar,) = get_args(get_args(array)[1])
         fields.append(_Field(name, column.dtype or np.dtype(scalar), column))
     return tuple(fields)
 
 
-def _allocated(field: _Field, sizes: dict[str, int]) -> np.ndarray:
+def _allocated(field: _Field | _Part, sizes: dict[str, int]) -> Any:
+    if isinstance(field, _Part):
+        return _empty(field.layout, sizes)
     shape, fill = field.column.lengths(sizes), field.column.fill
     if fill is None:
         return np.empty(shape, field.dtype)
@@ -85,17 +97,24 @@ def _allocated(field: _Field, sizes: dict[str, int]) -> np.ndarray:
 
 def empty(layout: type[Layout], **sizes: int) -> Layout:
     """Columns of these sizes, filled as declared. Cost: linear in their length."""
+    return _empty(layout, sizes)
+
+
+def _empty(layout: type[Layout], sizes: dict[str, int]) -> Layout:
     return cast(Callable[..., Layout], layout)(*[_allocated(field, sizes) for field in _fields(layout)])
 
 
 def sizes_of(columns: tuple[Any, ...]) -> dict[str, int]:
     """The named sizes of a layout's columns."""
-    return {
-        size.name: size.count(length)
-        for field, array in zip(_fields(type(columns)), columns, strict=True)
-        for size, length in zip(field.column.shape, array.shape, strict=True)
-        if isinstance(size, Size)
-    }
+    sizes: dict[str, int] = {}
+    for field, array in zip(_fields(type(columns)), columns, strict=True):
+        if isinstance(field, _Part):
+            sizes |= sizes_of(array)
+            continue
+        for size, length in zip(field.column.shape, array.shape, strict=True):
+            if isinstance(size, Size):
+                sizes[size.name] = size.count(length)
+    return sizes
 
 
 def grow(columns: Layout, **at_least: int) -> Layout:
@@ -108,26 +127,36 @@ def grow(columns: Layout, **at_least: int) -> Layout:
     if not too_small:
         return columns
     sizes |= {name: max(size, 2 * sizes[name]) for name, size in too_small.items()}
+    return _extended(columns, sizes)
+
+
+def _extended(columns: Layout, sizes: dict[str, int]) -> Layout:
     return cast(Callable[..., Layout], type(columns))(
         *[
-            _extended(array, field, sizes)
-            for field, array in zip(_fields(type(columns)), columns, strict=True)
+            _extended(column, sizes) if isinstance(field, _Part) else _extended_column(column, field, sizes)
+            for field, column in zip(_fields(type(columns)), columns, strict=True)
         ]
     )
 
 
-def _extended(array: np.ndarray, field: _Field, sizes: dict[str, int]) -> np.ndarray:
+def _extended_column(array: np.ndarray, field: _Field, sizes: dict[str, int]) -> np.ndarray:
     if array.shape == field.column.lengths(sizes):
         return array
-    extended = _allocated(field, sizes)
+    extended: np.ndarray = _allocated(field, sizes)
     extended[tuple(slice(length) for length in array.shape)] = array
     return extended
 
 
 def check_layout(columns: tuple[Any, ...]) -> None:
     """Assert that columns are as declared: dtype, contiguity, and one length for each size. For tests."""
-    sizes = sizes_of(columns)
+    _check(columns, sizes_of(columns))
+
+
+def _check(columns: tuple[Any, ...], sizes: dict[str, int]) -> None:
     for field, array in zip(_fields(type(columns)), columns, strict=True):
+        if isinstance(field, _Part):
+            _check(array, sizes)
+            continue
         what = f"{type(columns).__name__}.{field.name}"
         assert array.dtype == field.dtype, what
         assert array.flags.c_contiguous, what

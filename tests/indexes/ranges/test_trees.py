@@ -112,6 +112,16 @@ def test_the_tree_finds_the_boxes_that_hold_a_row(seed: int, width: int) -> None
     bounds.check_invariants()
 
 
+def test_a_tail_grows_one_box_at_a_time() -> None:
+    trees = TreeSettings(min_boxes=2, leaf=4, tail=1)
+    bounds = RangeBounds(1, 16, trees=trees)
+    bounds.put(np.arange(1000, dtype=np.int32), np.zeros((1000, 1)), np.ones((1000, 1)))
+    # With so many boxes, the tail may have more than `tail`.
+    for slot in range(1000, 1030):
+        bounds.put(np.array([slot], np.int32), np.zeros((1, 1)), np.ones((1, 1)))
+        bounds.check_invariants()
+
+
 @given(seed=st.integers(0, 999))
 @settings(max_examples=examples(10))
 def test_a_bound_may_move(seed: int) -> None:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints
 from tocsin.indexes.ranges.structures.box_tree_kernels import (
-    BLOCK,
     HEIGHT,
     N_BUILT,
     N_USED,
-    STATE_SIZE,
     BoxTreeColumns,
     bound_nodes,
 )
 from tocsin.kernels.kdtree import order_boxes
-from tocsin.kernels.sort import LARGEST_DIGIT
 
 #: Boxes of a leaf when it is built, at most.
 LEAF = 32
 #: The tree is rebuilt when its tail has LONGEST_TAIL boxes, or one in TAIL_PART if that is more.
 LONGEST_TAIL = 2048
 TAIL_PART = 64
+#: Rows of a step for which a new tree has capacity.
+SMALLEST_STEP = 16
 
 
 class BoxTree:
@@ -51,19 +50,12 @@ class BoxTree:
         box_lo, box_hi = np.ascontiguousarray(lo[:, slots]), np.ascontiguousarray(hi[:, slots])
         order = np.arange(count, dtype=np.int32)
         order_boxes(box_lo, box_hi, self._split, height, order)
-        place = np.full(top, -1, np.int32)
-        place[slots[order]] = np.arange(count)
-        self.tree = empty_tree(len(lo))._replace(
-            lo=np.ascontiguousarray(box_lo[:, order]),
-            hi=np.ascontiguousarray(box_hi[:, order]),
-            slot=slots[order],
-            place=place,
-            edge=np.empty((2 << height, 4 * len(lo))),
-            state=np.array([count, count, height, self._region], np.int64),
-            stack=np.empty(2 * (height + 2), np.int64),
-            spare=np.empty(count, np.int64),
-        )
-        bound_nodes(self.tree)
+        self.tree = tree = empty_tree(len(lo), places=count, slots=top, levels=height)
+        tree.lo[:], tree.hi[:] = box_lo[:, order], box_hi[:, order]
+        tree.slot[:] = slots[order]
+        tree.place[slots[order]] = np.arange(count)
+        tree.state[:] = count, count, height, self._region
+        bound_nodes(tree)
 
     def insert(self, slots: Ints, lo: Floats, hi: Floats) -> bool:
         """Add the boxes of `slots` to the tail; returns whether they fit. Bounds are as for `build`.
@@ -76,16 +68,9 @@ class BoxTree:
         needed = used + len(slots)
         if needed - tree.state[N_BUILT] > max(self._tail, tree.state[N_BUILT] // TAIL_PART):
             return False
-        top = max(len(tree.place), int(slots.max(initial=-1)) + 1)
-        if needed > len(tree.slot):
-            capacity = max(needed, used + self._tail)
-            tree = tree._replace(
-                lo=_grown_columns(tree.lo, capacity),
-                hi=_grown_columns(tree.hi, capacity),
-                slot=ensure_capacity(tree.slot, capacity),
-                spare=ensure_capacity(tree.spare, capacity),
-            )
-        self.tree = tree = tree._replace(place=ensure_capacity(tree.place, top, -1))
+        top = int(slots.max(initial=-1)) + 1
+        if needed > len(tree.slot) or top > len(tree.place):
+            self.tree = tree = grow(tree, places=needed, slots=top)
         tree.lo[:, used:needed], tree.hi[:, used:needed] = lo[:, slots], hi[:, slots]
         tree.slot[used:needed] = slots
         tree.place[slots] = np.arange(used, needed)
@@ -104,11 +89,12 @@ class BoxTree:
     def reserve(self, rows: int) -> None:
         """Ensure capacity for a step of `rows` rows. Cost: amortised constant per row."""
         if rows > len(self.tree.listed):
-            self.tree = self.tree._replace(listed=ensure_capacity(self.tree.listed, rows))
+            self.tree = grow(self.tree, rows=rows)
 
     def check_invariants(self, lo: Floats, hi: Floats) -> None:
         """Assert that the tree has exactly the non-empty boxes, and that nodes bound them."""
         tree = self.tree
+        check_layout(tree)
         n_built, n_used, height = (int(tree.state[at]) for at in (N_BUILT, N_USED, HEIGHT))
         width = len(lo)
         slots = np.flatnonzero((lo <= hi).all(axis=0))
@@ -118,7 +104,6 @@ class BoxTree:
         assert (tree.place >= 0).sum() == len(slots)
         np.testing.assert_array_equal(tree.lo[:, there], lo[:, tree.slot[there]])
         np.testing.assert_array_equal(tree.hi[:, there], hi[:, tree.slot[there]])
-        assert len(tree.spare) >= len(tree.slot)
         for level in range(height + 1):
             for number in range(1 << level):
                 begin, end = (number * n_built) >> level, ((number + 1) * n_built) >> level
@@ -130,24 +115,14 @@ class BoxTree:
                 assert (edge[3] >= tree.hi[:, mine]).all()
 
 
-def empty_tree(width: int) -> BoxTreeColumns:
-    """An empty tree, which is not in use."""
-    return BoxTreeColumns(
-        lo=np.empty((width, 0)),
-        hi=np.empty((width, 0)),
-        slot=np.empty(0, np.int32),
-        place=np.empty(0, np.int32),
-        edge=np.empty((2, 4 * width)),
-        state=np.zeros(STATE_SIZE, np.int64),
-        stack=np.empty(4, np.int64),
-        listed=np.empty(16, np.int64),
-        inside=np.empty((2, BLOCK), np.bool_),
-        begin=np.empty(LARGEST_DIGIT + 1, np.int64),
-        spare=np.empty(0, np.int64),
+def empty_tree(width: int, *, places: int = 0, slots: int = 0, levels: int = 0) -> BoxTreeColumns:
+    """Columns of these sizes; without places, the tree is not in use."""
+    return empty(
+        BoxTreeColumns,
+        dimensions=width,
+        places=places,
+        slots=slots,
+        nodes=2 << levels,
+        levels=levels,
+        rows=SMALLEST_STEP,
     )
-
-
-def _grown_columns(columns: Floats, capacity: int) -> Floats:
-    wider: Floats = np.empty((len(columns), capacity))
-    wider[:, : columns.shape[1]] = columns
-    return wider

@@ -10,11 +10,12 @@ Nodes and places are numbered as in `kernels/kdtree.py`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.kernels.kdtree import find_places
 from tocsin.kernels.regions import (
@@ -26,6 +27,7 @@ from tocsin.kernels.regions import (
     compare_region,
     mark_regions,
 )
+from tocsin.kernels.sort import LARGEST_DIGIT
 
 #: Places in `BoxTreeColumns.state`.
 N_BUILT = 0
@@ -41,27 +43,26 @@ BLOCK = 512
 class BoxTreeColumns(NamedTuple):
     """Boxes by place. A tree that is not in use has no places, and then every box is tested."""
 
-    #: float64 (dimensions, capacity): bounds of the boxes; a box taken out is empty.
-    lo: Floats
-    hi: Floats
-    #: int32 (capacity,): slot of the box, -1 where it was taken out.
-    slot: Ints
-    #: int32 (slots,): place of the slot's box, -1 for none.
-    place: Ints
-    #: float64 (nodes, 4 × dimensions): least lower bounds, greatest lower, least upper, greatest upper.
-    edge: Floats
-    #: int64 (STATE_SIZE,): boxes built in, places used, levels above the leaves, kind of region.
-    state: Longs
-    #: int64 (2 × (levels + 2),): scratch; nodes to visit, and with how many rows.
-    stack: Longs
-    #: int64 (rows of a step,): scratch; the rows looked for.
-    listed: Longs
-    #: bool (2, BLOCK): scratch; which boxes of a block hold a row.
-    inside: Bools
-    #: int64 (LARGEST_DIGIT + 1,): scratch for sorting.
-    begin: Longs
-    #: int64 (capacity,): scratch for sorting.
-    spare: Longs
+    #: bounds of the boxes; a box taken out is empty
+    lo: Annotated[Floats, Column("dimensions", "places", fill=None)]
+    hi: Annotated[Floats, Column("dimensions", "places", fill=None)]
+    #: slot of the box, -1 where it was taken out
+    slot: Annotated[Ints, Column("places", fill=None)]
+    #: place of the slot's box, -1 for none
+    place: Annotated[Ints, Column("slots", fill=-1)]
+    #: least lower bounds, greatest lower, least upper, greatest upper
+    edge: Annotated[Floats, Column("nodes", Size("dimensions", times=4), fill=None)]
+    #: boxes built in, places used, levels above the leaves, kind of region
+    state: Annotated[Longs, Column(STATE_SIZE)]
+    #: scratch; nodes to visit, and with how many rows
+    stack: Annotated[Longs, Column(Size("levels", times=2, plus=4), fill=None)]
+    #: scratch; the rows of a step that are searched for
+    listed: Annotated[Longs, Column("rows", fill=None)]
+    #: scratch; which boxes of a block hold a row
+    inside: Annotated[Bools, Column(2, BLOCK, fill=None)]
+    #: scratch for sorting
+    begin: Annotated[Longs, Column(LARGEST_DIGIT + 1, fill=None)]
+    spare: Annotated[Longs, Column("places", fill=None)]
 
 
 @inlined

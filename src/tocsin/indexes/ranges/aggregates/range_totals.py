@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.contract import RowDelta
 from tocsin.indexes.ranges.aggregates.range_totals_kernels import (
     AVG,
-    CHUNK,
     COUNT,
     SUM,
     Chosen,
@@ -26,7 +25,6 @@ from tocsin.indexes.ranges.steps.images import build_images, largest_step, padde
 from tocsin.indexes.ranges.steps.reporting import new_cursor
 from tocsin.indexes.ranges.steps.rows import Rows
 from tocsin.indexes.ranges.structures.tally import TallyRows
-from tocsin.indexes.ranges.structures.tally_kernels import N_INFINITIES
 from tocsin.kernels.status import DONE, N_OUT, TALLY_FULL
 
 _FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
@@ -49,8 +47,8 @@ class RangeTotals:
         self._rows = Rows(2, capacity)
         self._tally = TallyRows(np.empty(0), np.empty(0), is_summed=function != "count")
         self._buffer = ChangeBuffer(capacity)
-        self._chosen = _empty_chosen()
-        self._sums = _empty_sums(capacity, self._tally.n_columns)
+        self._chosen = empty(Chosen)
+        self._sums = empty(Sums, images=capacity, columns=self._tally.n_columns, subscriptions=0)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, dimensions). Cost: copying them; see `RangeBounds.put`."""
@@ -73,9 +71,7 @@ class RangeTotals:
         self._rows.reserve(images)
         self._bounds.reserve(images)
         self._tally.fit(images.value[:, 1])
-        self._sums = _sums_for(self._sums, largest_step(images), self._tally.n_columns)
-        if self._bounds.top > len(self._sums.value):
-            self._sums = self._sums._replace(value=ensure_capacity(self._sums.value, self._bounds.top))
+        self._fit_sums(largest_step(images))
         cursor = new_cursor()
         while True:
             status = entry_point(report_range_totals)(
@@ -125,7 +121,7 @@ class RangeTotals:
         value = self._rows.columns.value[self._rows.live()]
         x, y = value[:, 0].copy(), value[:, 1].copy()
         self._tally = TallyRows(x, y, is_summed=self._name != "count")
-        self._sums = _sums_for(self._sums, 0, self._tally.n_columns)
+        self._fit_sums(0)
 
     def check_invariants(self) -> None:
         self._bounds.check_invariants()
@@ -133,37 +129,17 @@ class RangeTotals:
         live = self._rows.live()
         value = self._rows.columns.value[live]
         self._tally.check_invariants(value[:, 0], value[:, 1])
+        check_layout(self._sums)
+        check_layout(self._chosen)
 
     def explain(self) -> str:
         return f"range-totals: range {self._name}; {self._bounds.explain()}, takes the difference of two sums"
 
-
-def _sums_for(sums: Sums, images: int, columns: int) -> Sums:
-    """Scratch for steps of `images` images and sums of `columns` columns; reused if large enough."""
-    capacity = len(sums.n_more)
-    if images < capacity and columns == len(sums.after):
-        return sums
-    return _empty_sums(max(images, capacity), columns)
-
-
-def _empty_sums(images: int, columns: int) -> Sums:
-    return Sums(
-        n_more=np.zeros(images + 1, np.int64),
-        total=np.zeros((images + 1, columns), np.int64),
-        after=np.zeros(columns, np.int64),
-        limbs=np.zeros(max(0, columns - N_INFINITIES) + 2, np.int64),
-        value=np.empty(0),
-    )
-
-
-def _empty_chosen() -> Chosen:
-    return Chosen(
-        box=np.empty(CHUNK, np.int64),
-        lo=np.empty(CHUNK),
-        hi=np.empty(CHUNK),
-        image=np.empty((CHUNK, 2), np.int64),
-        first=np.empty(CHUNK, np.int64),
-        first_row=np.empty(CHUNK, np.int64),
-        last=np.empty(CHUNK, np.int64),
-        last_row=np.empty(CHUNK, np.int64),
-    )
+    def _fit_sums(self, images: int) -> None:
+        """Size the scratch for a step of `images` images, all subscriptions, and the columns of a sum."""
+        columns, subscriptions = self._tally.n_columns, self._bounds.top
+        if columns != len(self._sums.after):
+            images = max(images, len(self._sums.n_more) - 1)
+            self._sums = empty(Sums, images=images, columns=columns, subscriptions=subscriptions)
+        elif images >= len(self._sums.n_more) or subscriptions > len(self._sums.value):
+            self._sums = grow(self._sums, images=images, subscriptions=subscriptions)

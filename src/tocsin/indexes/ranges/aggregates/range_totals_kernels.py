@@ -6,12 +6,13 @@ two such sums, however many images there are; and what the range holds is that o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import VALUE, ChangeSet
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.steps.step_kernels import IS_OPEN, N_AFFECTED, RangeBoxes, RowImages, find_affected
 from tocsin.indexes.ranges.structures.box_tree_kernels import BoxTreeColumns, find_boxes
@@ -44,32 +45,32 @@ INDEX_BITS = (1 << 32) - 1
 class Sums(NamedTuple):
     """Scratch: prefix sums over the images of a step, and current sums."""
 
-    #: int64 (images of a step + 1,): of the first images by x, insertions minus removals.
-    n_more: Longs
-    #: int64 (images of a step + 1, columns): what they add to the sum.
-    total: Longs
-    #: int64 (columns,): the sum of a range.
-    after: Longs
-    #: int64 (limbs + 2,): for rounding.
-    limbs: Longs
-    #: float64 (subscriptions,): new values, by place in the log.
-    value: Floats
+    #: of the first images by x, insertions minus removals
+    n_more: Annotated[Longs, Column(Size("images", plus=1))]
+    #: what they add to the sum
+    total: Annotated[Longs, Column(Size("images", plus=1), "columns")]
+    #: the sum of a range
+    after: Annotated[Longs, Column("columns")]
+    #: for rounding
+    limbs: Annotated[Longs, Column(Size("columns", plus=2))]
+    #: new values, by place in the log
+    value: Annotated[Floats, Column("subscriptions", fill=None)]
 
 
 class Chosen(NamedTuple):
     """Scratch: a chunk of boxes whose ranks are searched together."""
 
-    #: int64 (CHUNK,), float64 (CHUNK,), float64 (CHUNK,): slot and bounds.
-    box: Longs
-    lo: Floats
-    hi: Floats
-    #: int64 (CHUNK, 2): how many images of the step are below, and how many are not above.
-    image: Longs
-    #: int64 (CHUNK,): ranks of the bounds, as `find_ranks` gives them.
-    first: Longs
-    first_row: Longs
-    last: Longs
-    last_row: Longs
+    #: slot and bounds
+    box: Annotated[Longs, Column(CHUNK, fill=None)]
+    lo: Annotated[Floats, Column(CHUNK, fill=None)]
+    hi: Annotated[Floats, Column(CHUNK, fill=None)]
+    #: how many images of the step are below, and how many are not above
+    image: Annotated[Longs, Column(CHUNK, 2, fill=None)]
+    #: ranks of the bounds, as `find_ranks` gives them
+    first: Annotated[Longs, Column(CHUNK, fill=None)]
+    first_row: Annotated[Longs, Column(CHUNK, fill=None)]
+    last: Annotated[Longs, Column(CHUNK, fill=None)]
+    last_row: Annotated[Longs, Column(CHUNK, fill=None)]
 
 
 @lean_kernel

@@ -10,12 +10,13 @@ all boxes, all of them change alike.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, ChangeSet
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.indexes.ranges.steps.step_kernels import (
     IS_OPEN,
@@ -64,16 +65,16 @@ CODE_BITS = (1 << 32) - 1
 class Search(NamedTuple):
     """Scratch of the search for the changes of one value."""
 
-    #: int64 (log capacity,): entries, as above; int64 (log capacity,): for sorting.
-    log: Longs
-    spare: Longs
-    #: int64 (images of a step,): images of the value; int64 (rows,): rows that block it.
-    images: Longs
-    blockers: Longs
-    #: int64 (3 × (levels + 2),): nodes to visit, with how many images and blockers.
-    stack: Longs
-    #: bool (4, BLOCK): of a block of boxes, which hold the current row, an old image, a new one, a blocker.
-    inside: Bools
+    #: entries, as above; and scratch for sorting them
+    log: Annotated[Longs, Column("entries", fill=None)]
+    spare: Annotated[Longs, Column("entries", fill=None)]
+    #: images of the value; rows that block it
+    images: Annotated[Longs, Column("images", fill=None)]
+    blockers: Annotated[Longs, Column("blockers", fill=None)]
+    #: nodes to visit, with how many images and blockers
+    stack: Annotated[Longs, Column("nodes", fill=None)]
+    #: of a block of boxes, which hold the current row, an old image, a new one, a blocker
+    inside: Annotated[Bools, Column(4, BLOCK, fill=None)]
 
 
 @lean_kernel

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
-from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.contract import RowDelta, SubscriptionBounds
 from tocsin.indexes.ranges.distinct.distinct_kernels import Search, list_distinct, report_distinct
@@ -18,7 +18,6 @@ from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor, run_reporting
 from tocsin.indexes.ranges.steps.rows import NO_CHAINS, NO_ORDERS, ChainedRows, OrderedRows
 from tocsin.indexes.ranges.steps.step_kernels import Chains, RowImages
-from tocsin.indexes.ranges.structures.box_tree_kernels import BLOCK
 from tocsin.indexes.ranges.structures.row_treap_kernels import Orders
 from tocsin.kernels.status import DONE, LOG_FULL, N_OUT
 
@@ -50,7 +49,7 @@ class RangeDistinct:
             self._width + 2, capacity
         )
         self._buffer = ChangeBuffer(capacity)
-        self._search = _empty_search(capacity, capacity, capacity, capacity)
+        self._search = empty(Search, entries=capacity, images=capacity, blockers=capacity, nodes=capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, dimensions), `region` (n, 3). Cost: copying them."""
@@ -76,7 +75,7 @@ class RangeDistinct:
         rows = self._rows
         rows.reserve(images)
         rows.reserve_buckets(int(images.bucket.max(initial=-1)) + 1)
-        self._search = _search_for(self._search, images, rows.top, len(self._bounds.tree.stack))
+        self._reserve(images)
         cursor = new_cursor()
         while True:
             status = entry_point(report_distinct)(
@@ -92,10 +91,7 @@ class RangeDistinct:
             if status == DONE:
                 return self._buffer.take(int(cursor[N_OUT]))
             if status == LOG_FULL:
-                capacity = 2 * len(self._search.log)
-                self._search = self._search._replace(
-                    log=np.empty(capacity, np.int64), spare=np.empty(capacity, np.int64)
-                )
+                self._search = grow(self._search, entries=2 * len(self._search.log))
             else:
                 self._buffer.grow()
 
@@ -138,6 +134,7 @@ class RangeDistinct:
         """Also: each chain, or tree, holds the rows of one code."""
         self._bounds.check_invariants()
         self._rows.check_invariants()
+        check_layout(self._search)
         for code in range(self._rows.n_buckets):
             for row in self._rows.rows_of(code):
                 assert self._rows.columns.value[row, self._width] == code
@@ -155,22 +152,9 @@ class RangeDistinct:
             return NO_CHAINS, self._rows.orders, True
         return self._rows.chains, NO_ORDERS, False
 
-
-def _search_for(search: Search, images: RowImages, rows: int, stack: int) -> Search:
-    """Scratch for these images, `rows` rows, and a tree with such a stack; reused if large enough."""
-    return search._replace(
-        images=ensure_capacity(search.images, largest_step(images)),
-        blockers=ensure_capacity(search.blockers, max(rows, 2 * largest_step(images))),
-        stack=ensure_capacity(search.stack, 2 * stack),
-    )
-
-
-def _empty_search(log: int, images: int, rows: int, stack: int) -> Search:
-    return Search(
-        log=np.empty(log, np.int64),
-        spare=np.empty(log, np.int64),
-        images=np.empty(images, np.int64),
-        blockers=np.empty(rows, np.int64),
-        stack=np.empty(stack, np.int64),
-        inside=np.empty((4, BLOCK), np.bool_),
-    )
+    def _reserve(self, images: RowImages) -> None:
+        """Ensure that the scratch is large enough for these images. Cost: amortised constant per row."""
+        search, n_images, nodes = self._search, largest_step(images), 2 * len(self._bounds.tree.stack)
+        blockers = max(self._rows.top, 2 * n_images)
+        if n_images > len(search.images) or blockers > len(search.blockers) or nodes > len(search.stack):
+            self._search = grow(search, images=n_images, blockers=blockers, nodes=nodes)

@@ -7,19 +7,20 @@ many partners and boxes are few, this is less work than looking every pair up in
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeSet
 from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Longs
 from tocsin.indexes.ranges.joins.joins_kernels import LEFT, JoinSide
 from tocsin.indexes.ranges.steps.step_kernels import RowImages, find_first, is_inside, write_change
-from tocsin.kernels.sort import sort_values
+from tocsin.kernels.sort import LARGEST_DIGIT, sort_values
 from tocsin.kernels.status import AT, DONE, FULL, N_OUT, STEP
 
-#: What a step changes about an image's pairs: nothing that this image has to tell.
+#: What a step changes about an image's pairs: nothing that this image reports.
 NOTHING = -1
 
 #: Places of what `measure_work` finds: pairs of equal code, and rows that were looked at on the way.
@@ -28,15 +29,15 @@ N_WALKED = 1
 
 
 class JoinScratch(NamedTuple):
-    """Room for what is known of one box."""
+    """Scratch of one box."""
 
-    #: int64 (images,): those whose pairs change
-    hits: Longs
-    #: int64 (rows of the other side,): partners in the box
-    near: Longs
-    #: int64 (images,), int64 (LARGEST_DIGIT + 1,): for sorting
-    spare: Longs
-    begin: Longs
+    #: images whose pairs change
+    hits: Annotated[Longs, Column("images", fill=None)]
+    #: rows of the other side: partners in the box
+    near: Annotated[Longs, Column("rows", fill=None)]
+    #: for sorting
+    spare: Annotated[Longs, Column("images", fill=None)]
+    begin: Annotated[Longs, Column(LARGEST_DIGIT + 1, fill=None)]
 
 
 @lean_kernel
@@ -185,7 +186,7 @@ def list_boxes(
     out_born: Longs,
     cursor: Longs,
 ) -> int:
-    """Write what all steps change in the boxes of `slots`, from the cursor on. FULL: call with more room."""
+    """Write what all steps change in the boxes of `slots`, from the cursor on. FULL: grow and call again."""
     while cursor[STEP] < len(images.middle):
         while cursor[AT] < len(slots):
             box = slots[cursor[AT]]

@@ -11,6 +11,7 @@ import numpy as np
 from tocsin.arrays.changes import RETAINED, ChangeBuffer, ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta
 from tocsin.indexes.ranges.joins.boxes_kernels import (
@@ -34,7 +35,6 @@ from tocsin.indexes.ranges.steps.images import build_images, padded_columns
 from tocsin.indexes.ranges.steps.reporting import new_cursor
 from tocsin.indexes.ranges.steps.rows import ChainedRows
 from tocsin.indexes.ranges.steps.step_kernels import RowImages
-from tocsin.kernels.sort import LARGEST_DIGIT
 from tocsin.kernels.status import DONE, FULL, N_OUT
 
 #: 2**64 over the golden ratio: multiplying by it spreads codes over the buckets (Knuth).
@@ -65,7 +65,7 @@ class RangeJoin:
         self._bits = 0
         self._fit_buckets()
         self._buffer = ChangeBuffer(capacity)
-        #: int64 (room of the buffer, 2): the insertion numbers of the rows that changes name
+        #: int64 (capacity of the buffer, 2): the insertion numbers of the rows that changes name
         self._born: Longs = np.empty((capacity, 2), np.int64)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
@@ -86,7 +86,7 @@ class RangeJoin:
         """Take the steps of one side: 0 left, 1 right.
 
         Cost of a step: a search in the tree for each pair that an image makes with a partner; or for each
-        box, a look at all images and their partners, where that is less. And sorting what there is to tell.
+        box, a look at all images and their partners, where that is less. And sorting the changes.
         """
         images = self._images(delta, side)
         self._rows[side].reserve(images)
@@ -270,12 +270,7 @@ def _counted(mine: JoinSide, theirs: JoinSide, images: RowImages, boxes: Longs) 
 
 
 def _scratch(images: RowImages, theirs: JoinSide) -> JoinScratch:
-    return JoinScratch(
-        hits=np.empty(len(images.row), np.int64),
-        near=np.empty(len(theirs.rows.born), np.int64),
-        spare=np.empty(len(images.row), np.int64),
-        begin=np.empty(LARGEST_DIGIT + 1, np.int64),
-    )
+    return empty(JoinScratch, images=len(images.row), rows=len(theirs.rows.born))
 
 
 def _sorted_pairs(changes: ChangeSet, born: Longs, place: Ints) -> ChangeSet:

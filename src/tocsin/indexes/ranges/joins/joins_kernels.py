@@ -112,7 +112,7 @@ def report_pairs(
     out_born: Longs,
     cursor: Longs,
 ) -> int:
-    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more room.
+    """Apply the steps from the cursor on, and write what each changes. FULL: call again with more capacity.
 
     Changes of one step come in no order; `out_born` (changes, 2) holds what to sort by.
     """

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from tocsin.arrays.layout import check_layout, empty
 from tocsin.arrays.types import Longs
 from tocsin.indexes.ranges.messages.dense_kernels import paint_events
 from tocsin.indexes.ranges.messages.messages import Reformulator, RowEvents
-from tocsin.indexes.ranges.messages.posts_kernels import SAMPLED, Posts, PostSide
+from tocsin.indexes.ranges.messages.posts_kernels import SAMPLED, Posts
 from tocsin.indexes.ranges.messages.single_kernels import Shown, emit_best
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, BlockedColumns
 
@@ -41,7 +42,12 @@ class PaintDense(Reformulator):
         super().__init__(descending=descending, capacity=capacity)
         self.k = k
         self._posts = new_posts(k, epsilon, side)
-        self._showing = no_shown()
+        self._showing = empty(Shown, places=0)
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        check_layout(self._posts)
+        check_layout(self._showing)
 
     def _paint(self, events: RowEvents, cursor: Longs) -> int:
         if self.k == 1:
@@ -56,31 +62,14 @@ def new_posts(k: int, epsilon: float, side: int) -> Posts:
     if epsilon > 0:
         # The tolerance absorbs rounding: 1 / 0.1 may be slightly more than ten.
         bands = min(k, math.ceil(1 / epsilon - 1e-9))
-    columns = np.arange(k + 1)
     # Beyond one block, at least two rows must be sampled when rows do not fit.
-    capacity = BLOCK + max(side, 2 * SAMPLED)
-    return Posts(
-        x=np.full(3 * k + 1, np.nan),
-        cut=np.empty(2 * k + 1, np.int32),
-        passed_key=np.empty(2 * capacity, np.int64),
-        passed_place=np.empty(2 * capacity, np.int32),
-        left=_new_side(k, capacity),
-        right=_new_side(k, capacity),
-        band=((k - columns) * bands // k).astype(np.int32),
-    )
-
-
-def _new_side(k: int, capacity: int) -> PostSide:
-    return PostSide(np.empty(k + 1, np.int32), np.empty(k + 1, np.int32), np.empty(capacity, np.int32))
-
-
-def no_shown() -> Shown:
-    """Scratch for k = 1, still empty."""
-    return Shown(np.empty(0, np.int32), np.empty(0, np.int32))
+    posts = empty(Posts, k=k, passed=BLOCK + max(side, 2 * SAMPLED))
+    posts.band[:] = (k - np.arange(k + 1)) * bands // k
+    return posts
 
 
 def enough_shown(shown: Shown, blocked: BlockedColumns) -> Shown:
     """The given scratch, or a larger one, with capacity for every row. Unwritten pages take no memory."""
     if len(shown.left) >= len(blocked.y):
         return shown
-    return Shown(np.empty(len(blocked.y), np.int32), np.empty(len(blocked.y), np.int32))
+    return empty(Shown, places=len(blocked.y))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.messages.distinct_kernels import (
@@ -43,7 +43,8 @@ class DistinctMessages:
     """
 
     def __init__(self, capacity: int = 16) -> None:
-        self.nodes = _empty_nodes(capacity + 1)
+        self.nodes = empty(SkipList, nodes=capacity + 1)
+        self.nodes.heads[[N_MADE, FREE]] = HEAD + 1, -1
         self._path: Ints = np.empty(LEVELS, np.int32)
 
     def __len__(self) -> int:
@@ -80,6 +81,7 @@ class DistinctMessages:
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         nodes = self.nodes
+        check_layout(nodes)
         assert not nodes.is_touched.any()
         for level in range(LEVELS):
             at, last = int(nodes.after[HEAD, level]), (-1, -np.inf)
@@ -95,34 +97,6 @@ class DistinctMessages:
         node, change = np.empty(len(code), np.int64), np.empty(len(code), np.int32)
         cursor = np.zeros(2, np.int64)
         while not change_counts(self.nodes, code, x, by, self._path, node, change, cursor):
-            self.nodes = _grown_nodes(self.nodes)
+            self.nodes = grow(self.nodes, nodes=2 * len(self.nodes.code))
         assert cursor[CHANGE] == len(code)
         return node[: cursor[N_TOUCHED]], change[: cursor[N_TOUCHED]]
-
-
-def _empty_nodes(capacity: int) -> SkipList:
-    """Capacity for this many nodes; only the head exists."""
-    nodes = SkipList(
-        code=np.full(capacity, -1, np.int64),
-        x=np.zeros(capacity),
-        was=np.zeros(capacity, np.int32),
-        now=np.zeros(capacity, np.int32),
-        is_touched=np.zeros(capacity, np.bool_),
-        after=np.full((capacity, LEVELS), -1, np.int32),
-        before=np.full(capacity, -1, np.int32),
-        edge=np.empty(capacity),
-        heads=np.zeros(2, np.int64),
-    )
-    nodes.heads[N_MADE] = HEAD + 1
-    nodes.heads[FREE] = -1
-    return nodes
-
-
-def _grown_nodes(nodes: SkipList) -> SkipList:
-    """Twice the capacity, with the same contents."""
-    capacity = 2 * len(nodes.code)
-    columns = {
-        name: ensure_capacity(column, capacity) for name, column in nodes._asdict().items() if name != "heads"
-    }
-    columns["after"][len(nodes.code) :] = -1
-    return nodes._replace(**columns)

@@ -11,11 +11,12 @@ before q, whichever set that is of, and end before the next node of B. Likewise 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 
 #: A node reaches each level with a quarter of the probability of the one below: enough for millions.
@@ -35,23 +36,21 @@ N_TOUCHED = 1
 class SkipList(NamedTuple):
     """The skip list. A free node's `after` on the lowest level is the next free one."""
 
-    #: int64 (nodes,)
-    code: Longs
-    #: float64 (nodes,)
-    x: Floats
-    #: int32 (nodes,): rows that have the code at x; before the batch, and now
-    was: Ints
-    now: Ints
-    #: bool (nodes,): whether the batch has touched it; only then `was` says anything
-    is_touched: Bools
-    #: int32 (nodes, LEVELS): the next node on each level, -1 for none
-    after: Ints
-    #: int32 (nodes,): the node before, on the lowest level
-    before: Ints
-    #: float64 (nodes,): scratch: where the ranges of a changed node end
-    edge: Floats
-    #: int64 (2,): see N_MADE
-    heads: Longs
+    code: Annotated[Longs, Column("nodes", fill=-1)]
+    x: Annotated[Floats, Column("nodes")]
+    #: rows that have the code at x; before the batch, and now
+    was: Annotated[Ints, Column("nodes")]
+    now: Annotated[Ints, Column("nodes")]
+    #: whether the batch has touched it; only then `was` says anything
+    is_touched: Annotated[Bools, Column("nodes")]
+    #: the next node on each level, -1 for none
+    after: Annotated[Ints, Column("nodes", LEVELS, fill=-1)]
+    #: the node before, on the lowest level
+    before: Annotated[Ints, Column("nodes", fill=-1)]
+    #: scratch: where the ranges of a changed node end
+    edge: Annotated[Floats, Column("nodes", fill=None)]
+    #: see N_MADE
+    heads: Annotated[Longs, Column(2)]
 
 
 @kernel

@@ -8,11 +8,11 @@ subscription space that a payload is sent to: every subscription [l, r] with `ou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import Column, check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
 from tocsin.kernels.status import DONE, FULL
@@ -38,48 +38,41 @@ class RowEvents(NamedTuple):
     born: Longs
 
 
-#: Of the columns of `Messages`.
-_DTYPES = [np.float64] * 4 + [np.int32] * 3 + [np.float64] * 2 + [np.int64, np.bool_]
-
-
 class Messages(NamedTuple):
     """Tiles in the order in which a subscriber must apply them, and the payloads that they carry."""
 
-    #: float64 (tiles,): the largest lower bound addressed
-    inner_lo: Floats
-    #: float64 (tiles,)
-    inner_hi: Floats
-    #: float64 (tiles,): exclusive limit of the lower bounds addressed; NaN for none
-    outer_lo: Floats
-    #: float64 (tiles,)
-    outer_hi: Floats
-    #: int32 (tiles,): its payload, ascending
-    payload: Ints
-    #: int32 (payloads,): position of the event in its batch
-    payload_event: Ints
-    #: int32 (payloads,): slot of the row
-    payload_row: Ints
-    #: float64 (payloads,)
-    payload_x: Floats
-    #: float64 (payloads,): the row's value; the last one, if it was removed
-    payload_y: Floats
-    #: int64 (payloads,): the row's insertion number
-    payload_born: Longs
-    #: bool (payloads,): whether the row was removed
-    payload_gone: Bools
+    #: the largest lower bound addressed, and the least upper one
+    inner_lo: Annotated[Floats, Column("tiles", fill=None)]
+    inner_hi: Annotated[Floats, Column("tiles", fill=None)]
+    #: exclusive limits of the bounds addressed; NaN for none
+    outer_lo: Annotated[Floats, Column("tiles", fill=None)]
+    outer_hi: Annotated[Floats, Column("tiles", fill=None)]
+    #: the tile's payload, ascending
+    payload: Annotated[Ints, Column("tiles", fill=None)]
+    #: position of the event in its batch
+    payload_event: Annotated[Ints, Column("payloads", fill=None)]
+    #: slot of the row
+    payload_row: Annotated[Ints, Column("payloads", fill=None)]
+    payload_x: Annotated[Floats, Column("payloads", fill=None)]
+    #: the row's value; the last one, if it was removed
+    payload_y: Annotated[Floats, Column("payloads", fill=None)]
+    #: the row's insertion number
+    payload_born: Annotated[Longs, Column("payloads", fill=None)]
+    #: whether the row was removed
+    payload_gone: Annotated[Bools, Column("payloads", fill=None)]
 
     @classmethod
     def empty(cls, capacity: int = 0) -> Messages:
         """Columns for `capacity` tiles and payloads, not yet written."""
-        return Messages._make(np.empty(capacity, dtype) for dtype in _DTYPES)
+        return empty(Messages, tiles=capacity, payloads=capacity)
 
     def doubled(self) -> Messages:
         """Twice the capacity, with the same contents. Cost: linear, amortised constant per message."""
-        return Messages._make(ensure_capacity(column, len(column) + 1) for column in self)
+        return grow(self, tiles=len(self.payload) + 1, payloads=len(self.payload_row) + 1)
 
-    def first(self, tiles: int, notes: int) -> Messages:
+    def first(self, tiles: int, payloads: int) -> Messages:
         """The part that a kernel has written: views."""
-        written = [column[:tiles] for column in self[:5]], [column[:notes] for column in self[5:]]
+        written = [column[:tiles] for column in self[:5]], [column[:payloads] for column in self[5:]]
         return Messages._make([*written[0], *written[1]])
 
     def copy(self) -> Messages:
@@ -151,6 +144,7 @@ class Reformulator(ABC):
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
         self.index.check_invariants()
+        check_layout(self._buffer)
 
     def _run(self, events: RowEvents) -> Messages:
         self.index.reserve(int(events.slot.max(initial=-1)) + 1)

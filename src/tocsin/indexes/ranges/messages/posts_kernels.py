@@ -11,12 +11,13 @@ posts are found again, a *round* later, and by then fewer are in sight.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.bits import NEVER, first_bit, last_bit, order_key
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.events_kernels import RowMove
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import is_below, lower_of
@@ -29,29 +30,29 @@ SAMPLED = 16
 class PostSide(NamedTuple):
     """Rows on one side of a row, from near to far. Scratch."""
 
-    #: int32 (k + 1,): places of the low rows: those that are posts
-    low_place: Ints
-    #: int32 (k + 1,): how many of the rows passed are nearer than each
-    low_cut: Ints
-    #: int32 (capacity,): places of the rows passed
-    passed: Ints
+    #: places of the low rows: those that are posts
+    low_place: Annotated[Ints, Column(Size("k", plus=1), fill=None)]
+    #: how many of the rows passed are nearer than each
+    low_cut: Annotated[Ints, Column(Size("k", plus=1), fill=None)]
+    #: places of the rows passed
+    passed: Annotated[Ints, Column("passed", fill=None)]
 
 
 class Posts(NamedTuple):
     """The posts around one row, for one k, and the rows passed. Scratch."""
 
-    #: float64 (3k + 1,): NaN for none; those after the first 2k + 1 hold anything
-    x: Floats
-    #: int32 (2k + 1,): the first of the rows passed that is right of the post
-    cut: Ints
-    #: int64 (2 * capacity,): `order_key` of the y of the rows passed, left to right; NEVER once a post
-    passed_key: Longs
-    #: int32 (2 * capacity,): their places
-    passed_place: Ints
+    #: NaN for none; those after the first 2k + 1 hold anything
+    x: Annotated[Floats, Column(Size("k", times=3, plus=1), fill=np.nan)]
+    #: the first of the rows passed that is right of the post
+    cut: Annotated[Ints, Column(Size("k", times=2, plus=1), fill=None)]
+    #: `order_key` of the y of the rows passed, left to right; NEVER once a post
+    passed_key: Annotated[Longs, Column(Size("passed", times=2), fill=None)]
+    #: their places
+    passed_place: Annotated[Ints, Column(Size("passed", times=2), fill=None)]
     left: PostSide
     right: PostSide
-    #: int32 (k + 1,): columns of one band share a message; k bands if messages are exact
-    band: Ints
+    #: columns of one band share a message; k bands if messages are exact
+    band: Annotated[Ints, Column(Size("k", plus=1), fill=None)]
 
 
 class Span(NamedTuple):

@@ -16,12 +16,13 @@ remain. Most often the rectangle decides whether these are all, or none, without
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.bits import first_bit, last_bit
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.events_kernels import RowMove, end_move, is_idle, next_move
 from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
@@ -46,9 +47,9 @@ from tocsin.kernels.status import DONE, FULL, SLOTS_FULL
 class Shown(NamedTuple):
     """Rows that show, on either side, from near to far. Scratch."""
 
-    #: int32 (places,), int32 (places,): their places; capacity for every row
-    left: Ints
-    right: Ints
+    #: their places; capacity for every row
+    left: Annotated[Ints, Column("places", fill=None)]
+    right: Annotated[Ints, Column("places", fill=None)]
 
 
 class Walk(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.arrays.layout import check_layout, empty
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.dense import SIDE, enough_shown, new_posts, no_shown
+from tocsin.indexes.ranges.messages.dense import SIDE, enough_shown, new_posts
 from tocsin.indexes.ranges.messages.messages import Reformulator, RowEvents
-from tocsin.indexes.ranges.messages.single_kernels import emit_best_known
+from tocsin.indexes.ranges.messages.single_kernels import Shown, emit_best_known
 from tocsin.indexes.ranges.messages.sparse_kernels import (
     N_SEARCHES,
     N_SNAPS,
@@ -47,9 +48,11 @@ class PaintSparse(Reformulator):
         self.k = k
         self.points = Points(capacity)
         self._scratch = SparseScratch(
-            new_posts(k, epsilon, side), _empty_nearby(k, nearby), np.zeros(2, np.int64)
+            new_posts(k, epsilon, side),
+            empty(Nearby, strips=-(-nearby // STRIP), k=k),
+            np.zeros(2, np.int64),
         )
-        self._showing = no_shown()
+        self._showing = empty(Shown, places=0)
         #: for k = 1: buckets that may hold `nearby` points
         self._most = nearby // LARGE
 
@@ -73,6 +76,12 @@ class PaintSparse(Reformulator):
         inside = lo <= hi
         self.points.remove(slots[inside], lo[inside], hi[inside])
 
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        self.points.check_invariants()
+        check_layout(self._scratch)
+        check_layout(self._showing)
+
     def _paint(self, events: RowEvents, cursor: Longs) -> int:
         self.points.rebuild_if_needed()
         # nextafter overflows to infinity and underflows to subnormals; infinity minus infinity is NaN.
@@ -86,15 +95,3 @@ class PaintSparse(Reformulator):
             return paint_sparsely(
                 self.index.columns, self.points.grid, self._scratch, events, self.k, self._buffer, cursor
             )
-
-
-def _empty_nearby(k: int, capacity: int) -> Nearby:
-    """Capacity for at least `capacity` points, in whole strips."""
-    n_strips = -(-capacity // STRIP)
-    return Nearby(
-        lo=np.empty(n_strips * STRIP),
-        hi=np.empty(n_strips * STRIP),
-        held=np.empty(n_strips * STRIP, np.int64),
-        marked=np.empty(n_strips, np.int64),
-        box=np.empty((k, 4)),
-    )

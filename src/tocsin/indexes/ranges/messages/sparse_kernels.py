@@ -20,12 +20,13 @@ This calls the leaf file of the points.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.bits import first_bit
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.events_kernels import (
     RowMove,
@@ -67,15 +68,15 @@ UNCOUNTED_COLUMNS = 2
 class Nearby(NamedTuple):
     """Points near one row. Scratch. The last strip is filled up with points of NaN that hold k posts."""
 
-    #: float64 (capacity,), float64 (capacity,): the points; the capacity is whole strips
-    lo: Floats
-    hi: Floats
-    #: int64 (capacity,): how many posts each holds, besides the middle
-    held: Longs
-    #: int64 (capacity / STRIP,): per strip, a mask of the points that the current payload goes to
-    marked: Longs
-    #: float64 (k, 4): the smallest rectangle around the marked points of each column
-    box: Floats
+    #: the points
+    lo: Annotated[Floats, Column(Size("strips", times=STRIP), fill=None)]
+    hi: Annotated[Floats, Column(Size("strips", times=STRIP), fill=None)]
+    #: how many posts each holds, besides the middle
+    held: Annotated[Longs, Column(Size("strips", times=STRIP), fill=None)]
+    #: a mask of the points that the current payload goes to
+    marked: Annotated[Longs, Column("strips", fill=None)]
+    #: the smallest rectangle around the marked points of each column
+    box: Annotated[Floats, Column("k", 4, fill=None)]
 
 
 class Sight(NamedTuple):
@@ -325,8 +326,8 @@ class SparseScratch(NamedTuple):
 
     posts: Posts
     near: Nearby
-    #: int64 (2,): see N_SNAPS
-    counts: Longs
+    #: see N_SNAPS
+    counts: Annotated[Longs, Column(2)]
 
 
 @lean_kernel

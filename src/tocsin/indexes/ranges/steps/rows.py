@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.steps.images_kernels import store_images
@@ -18,13 +18,13 @@ class Rows:
 
     def __init__(self, width: int, capacity: int) -> None:
         self.top = 0
-        self.columns = RowColumns(np.empty((capacity, width)), np.full(capacity, ABSENT, np.int64))
+        self.columns = empty(RowColumns, rows=capacity, columns=width)
 
     def reserve(self, images: RowImages) -> None:
         """Ensure capacity for the images' rows. Cost: amortised constant per row."""
         self.top = max(self.top, int(images.row.max(initial=-1)) + 1)
-        value, born = self.columns
-        self.columns = RowColumns(ensure_capacity(value, self.top), ensure_capacity(born, self.top, ABSENT))
+        if self.top > len(self.columns.born):
+            self.columns = grow(self.columns, rows=self.top)
 
     def store(self, images: RowImages) -> None:
         """Apply the steps. Cost: linear in the images."""
@@ -46,9 +46,9 @@ class Rows:
         self.columns = RowColumns(value, np.array(arrays["born"], np.int64))
 
     def check_invariants(self) -> None:
-        value, born = self.columns
-        assert len(value) == len(born) >= self.top
-        assert value.flags.c_contiguous
+        check_layout(self.columns)
+        born = self.columns.born
+        assert len(born) >= self.top
         assert (born[self.top :] == ABSENT).all()
         alive = born[born != ABSENT]
         assert len(np.unique(alive)) == len(alive)
@@ -59,23 +59,21 @@ class ChainedRows(Rows):
 
     def __init__(self, width: int, capacity: int) -> None:
         super().__init__(width, capacity)
-        self.chains = _empty_chains(0, capacity)
+        self.chains = empty(Chains, buckets=0, rows=capacity)
 
     def reserve(self, images: RowImages) -> None:
         super().reserve(images)
-        self.chains = Chains(
-            self.chains.head,
-            ensure_capacity(self.chains.after, self.top, -1),
-            ensure_capacity(self.chains.before, self.top, -1),
-        )
+        if self.top > len(self.chains.after):
+            self.chains = grow(self.chains, rows=self.top)
 
     def reserve_buckets(self, buckets: int) -> None:
         """Ensure capacity for at least `buckets` buckets; existing ones keep their meaning."""
-        self.chains = self.chains._replace(head=ensure_capacity(self.chains.head, buckets, -1))
+        if buckets > self.n_buckets:
+            self.chains = grow(self.chains, buckets=buckets)
 
     def relink(self, row_bucket: Longs, buckets: int) -> None:
         """Rebuild the chains: `row_bucket` is the bucket of each of the `live()` rows."""
-        self.chains = _empty_chains(buckets, len(self.columns.born))
+        self.chains = empty(Chains, buckets=buckets, rows=len(self.columns.born))
         link_rows(self.chains, self.live(), row_bucket)
 
     @property
@@ -94,6 +92,7 @@ class ChainedRows(Rows):
 
     def check_invariants(self) -> None:
         super().check_invariants()
+        check_layout(self.chains)
         linked = [row for bucket in range(self.n_buckets) for row in self.rows_of(bucket)]
         assert sorted(linked) == self.live().tolist()
 
@@ -103,7 +102,7 @@ class OrderedRows(Rows):
 
     def __init__(self, width: int, capacity: int) -> None:
         super().__init__(width, capacity)
-        self.orders = _empty_orders(0, capacity)
+        self.orders = empty(Orders, codes=0, rows=capacity)
 
     @property
     def n_buckets(self) -> int:
@@ -111,20 +110,22 @@ class OrderedRows(Rows):
 
     def reserve(self, images: RowImages) -> None:
         super().reserve(images)
-        top, before, after = self.orders
-        self.orders = Orders(top, ensure_capacity(before, self.top, -1), ensure_capacity(after, self.top, -1))
+        if self.top > len(self.orders.after):
+            self.orders = grow(self.orders, rows=self.top)
 
     def reserve_buckets(self, buckets: int) -> None:
         """Ensure capacity for at least `buckets` codes."""
-        self.orders = self.orders._replace(top=ensure_capacity(self.orders.top, buckets, -1))
+        if buckets > self.n_buckets:
+            self.orders = grow(self.orders, codes=buckets)
 
     def relink(self, row_bucket: Longs, buckets: int) -> None:
         """Rebuild the trees: `row_bucket` is the code of each of the `live()` rows."""
-        self.orders = _empty_orders(buckets, len(self.columns.born))
+        self.orders = empty(Orders, codes=buckets, rows=len(self.columns.born))
         put_rows(self.orders, row_bucket, self.columns.value, self.live())
 
     def check_invariants(self) -> None:
         super().check_invariants()
+        check_layout(self.orders)
         linked = [row for code in range(self.n_buckets) for row in self.rows_of(code)]
         assert sorted(linked) == self.live().tolist()
 
@@ -149,19 +150,6 @@ class OrderedRows(Rows):
         return found
 
 
-def _empty_orders(codes: int, capacity: int) -> Orders:
-    none = np.full(capacity, -1, np.int32)
-    return Orders(np.full(codes, -1, np.int32), none, none.copy())
-
-
-def _empty_chains(buckets: int, capacity: int) -> Chains:
-    return Chains(
-        head=np.full(buckets, -1, np.int32),
-        after=np.full(capacity, -1, np.int32),
-        before=np.full(capacity, -1, np.int32),
-    )
-
-
 #: Placeholders for the representation that is not in use.
-NO_CHAINS = _empty_chains(0, 0)
-NO_ORDERS = _empty_orders(0, 0)
+NO_CHAINS = empty(Chains, buckets=0, rows=0)
+NO_ORDERS = empty(Orders, codes=0, rows=0)

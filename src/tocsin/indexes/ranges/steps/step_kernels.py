@@ -8,12 +8,13 @@ that the step leaves alone, so that before = rows + old images and after = rows 
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.structures.box_tree_kernels import BoxTreeColumns, find_boxes
@@ -52,10 +53,10 @@ class RangeBoxes(NamedTuple):
 class RowColumns(NamedTuple):
     """Rows by slot. Only rows that can be in an answer: no NaN in required columns."""
 
-    #: float64 (capacity, columns): the dimensions, then what else the index needs.
-    value: Floats
-    #: int64 (capacity,): insertion number, ABSENT where the slot holds no row.
-    born: Longs
+    #: the dimensions, then what else the index needs
+    value: Annotated[Floats, Column("rows", "columns", fill=None)]
+    #: insertion number, ABSENT where the slot holds no row
+    born: Annotated[Longs, Column("rows", fill=ABSENT)]
 
 
 class RowImages(NamedTuple):
@@ -86,12 +87,12 @@ class RowImages(NamedTuple):
 class Chains(NamedTuple):
     """Rows of equal code, as doubly linked lists; a bucket may hold several codes."""
 
-    #: int32 (buckets,): first row of the chain, -1 if empty.
-    head: Ints
-    #: int32 (row capacity,): next row, -1 at the end.
-    after: Ints
-    #: int32 (row capacity,): previous row, -1 at the head.
-    before: Ints
+    #: first row of the chain, -1 if empty
+    head: Annotated[Ints, Column("buckets", fill=-1)]
+    #: next row, -1 at the end
+    after: Annotated[Ints, Column("rows", fill=-1)]
+    #: previous row, -1 at the head
+    before: Annotated[Ints, Column("rows", fill=-1)]
 
 
 @kernel

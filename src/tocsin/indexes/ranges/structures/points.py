@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity, writable
+from tocsin.arrays.columns import writable
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints
 from tocsin.indexes.ranges.structures.points_kernels import (
     BUCKET,
     N_POINTS,
     N_USED,
     N_WASTED,
-    STATE_SIZE,
     STRIP,
     Grid,
     Rectangle,
@@ -43,7 +43,7 @@ class Points:
     def __init__(self, capacity: int = 16) -> None:
         self._capacity = capacity
         self._n_built = 0
-        self.grid = empty_grid(1, 1, capacity)
+        self.grid = _empty_grid(1, 1, capacity)
         _fill(self.grid, np.empty(0), np.empty(0), np.empty(0, np.int32), _no_cut(), _no_cut())
 
     def __len__(self) -> int:
@@ -57,12 +57,7 @@ class Points:
             return
         done = 0
         while (done := insert_points(self.grid, lo, hi, slots, done)) < len(slots):
-            capacity = len(self.grid.slot) + 4 * (BUCKET + len(slots))
-            self.grid = self.grid._replace(
-                lo=ensure_capacity(self.grid.lo, capacity),
-                hi=ensure_capacity(self.grid.hi, capacity),
-                slot=ensure_capacity(self.grid.slot, capacity),
-            )
+            self.grid = grow(self.grid, places=len(self.grid.slot) + 4 * (BUCKET + len(slots)))
 
     def remove(self, slots: Ints, lo: Floats, hi: Floats) -> None:
         """Remove existing points, given as inserted. Cost: logarithmic and a bucket each."""
@@ -113,10 +108,10 @@ class Points:
     def check_invariants(self) -> None:
         """Assert that each point is in its bucket and each bucket's box is tight."""
         grid = self.grid
+        check_layout(grid)
         assert int(grid.bucket_size.sum()) == len(self)
         assert (grid.bucket_size <= grid.bucket_capacity).all()
         assert grid.bucket_capacity.sum() <= grid.state[N_USED] <= len(grid.lo) - STRIP
-        assert len(grid.lo) == len(grid.hi) == len(grid.slot)
         assert grid.column_start[-1] == len(grid.bucket_start)
         columns = list(zip(grid.column_lo.tolist(), grid.column_slot.tolist(), strict=True))
         assert columns == sorted(columns)
@@ -151,16 +146,14 @@ class Points:
             slots, lo, hi = _reordered(slots, lo, hi)
         n_strips = max(1, len(slots) // BUCKET)
         n_columns = int(np.sqrt(n_strips))
-        grid = empty_grid(n_columns, 2 * n_strips + 2 * n_columns, len(slots) + self._capacity)
+        grid = _empty_grid(n_columns, 2 * n_strips + 2 * n_columns, len(slots) + self._capacity)
         n_buckets = _fill(grid, lo, hi, slots, _cuts(lo, slots, n_columns), _cuts(hi, slots, n_strips))
-        self.grid = grid._replace(
-            bucket_start=grid.bucket_start[:n_buckets].copy(),
-            bucket_size=grid.bucket_size[:n_buckets].copy(),
-            bucket_capacity=grid.bucket_capacity[:n_buckets].copy(),
-            bucket_box=grid.bucket_box[:n_buckets].copy(),
-            bucket_hi=grid.bucket_hi[:n_buckets].copy(),
-            bucket_slot=grid.bucket_slot[:n_buckets].copy(),
-        )
+        buckets = {
+            name: column[:n_buckets].copy()
+            for name, column in grid._asdict().items()
+            if name.startswith("bucket_")
+        }
+        self.grid = grid._replace(**buckets)
         self._n_built = len(slots)
 
 
@@ -216,22 +209,8 @@ def _fill(
     return fill_grid(lo, hi, slots, order, column, strip, *strips, grid)
 
 
-def empty_grid(n_columns: int, n_buckets: int, capacity: int) -> Grid:
+def _empty_grid(n_columns: int, n_buckets: int, capacity: int) -> Grid:
     """A grid without points or cuts, and capacity for `capacity` points."""
-    grid = Grid(
-        lo=np.empty(capacity + STRIP),
-        hi=np.empty(capacity + STRIP),
-        slot=np.empty(capacity + STRIP, np.int32),
-        bucket_start=np.zeros(n_buckets, np.int32),
-        bucket_size=np.zeros(n_buckets, np.int32),
-        bucket_capacity=np.zeros(n_buckets, np.int32),
-        bucket_box=np.full((n_buckets, 4), np.inf),
-        bucket_hi=np.full(n_buckets, -np.inf),
-        bucket_slot=np.full(n_buckets, -1, np.int32),
-        column_start=np.zeros(n_columns + 1, np.int32),
-        column_lo=np.full(n_columns, -np.inf),
-        column_slot=np.full(n_columns, -1, np.int32),
-        state=np.zeros(STATE_SIZE, np.int64),
-    )
+    grid = empty(Grid, columns=n_columns, buckets=n_buckets, places=capacity)
     grid.bucket_box[:, 1::2] = -np.inf
     return grid

@@ -13,12 +13,13 @@ This is a leaf file.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.bits import first_bit
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.kernels.search import find_cut, find_least, find_most
 
@@ -40,26 +41,26 @@ STATE_SIZE = 3
 class Grid(NamedTuple):
     """Points by bucket, buckets by column. An unused place of an extent holds anything."""
 
-    #: float64 (capacity,), float64 (capacity,), int32 (capacity,): the points.
-    lo: Floats
-    hi: Floats
-    slot: Ints
-    #: int32 (buckets,): first place of the bucket's extent, points in it, places in it.
-    bucket_start: Ints
-    bucket_size: Ints
-    bucket_capacity: Ints
-    #: float64 (buckets, 4): the smallest rectangle around its points; (inf, -inf, inf, -inf) if none.
-    bucket_box: Floats
-    #: float64 (buckets,), int32 (buckets,): the least (hi, slot) that belongs into the bucket.
-    bucket_hi: Floats
-    bucket_slot: Ints
-    #: int32 (columns + 1,): first bucket of each column.
-    column_start: Ints
-    #: float64 (columns,), int32 (columns,): the least (lo, slot) that belongs into the column.
-    column_lo: Floats
-    column_slot: Ints
-    #: int64 (STATE_SIZE,): points there, places of extents given out, points tested in vain.
-    state: Longs
+    #: the points
+    lo: Annotated[Floats, Column(Size("places", plus=STRIP), fill=None)]
+    hi: Annotated[Floats, Column(Size("places", plus=STRIP), fill=None)]
+    slot: Annotated[Ints, Column(Size("places", plus=STRIP), fill=None)]
+    #: first place of the bucket's extent, points in it, places in it
+    bucket_start: Annotated[Ints, Column("buckets")]
+    bucket_size: Annotated[Ints, Column("buckets")]
+    bucket_capacity: Annotated[Ints, Column("buckets")]
+    #: the smallest rectangle around its points; (inf, -inf, inf, -inf) if none
+    bucket_box: Annotated[Floats, Column("buckets", 4, fill=np.inf)]
+    #: the least (hi, slot) that belongs into the bucket
+    bucket_hi: Annotated[Floats, Column("buckets", fill=-np.inf)]
+    bucket_slot: Annotated[Ints, Column("buckets", fill=-1)]
+    #: first bucket of each column
+    column_start: Annotated[Ints, Column(Size("columns", plus=1))]
+    #: the least (lo, slot) that belongs into the column
+    column_lo: Annotated[Floats, Column("columns", fill=-np.inf)]
+    column_slot: Annotated[Ints, Column("columns", fill=-1)]
+    #: points there, places of extents given out, points tested in vain
+    state: Annotated[Longs, Column(STATE_SIZE)]
 
 
 class Rectangle(NamedTuple):

@@ -6,11 +6,12 @@ from slots by a hash, so that trees are balanced by chance, but always the same 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.steps.step_kernels import RowColumns, RowImages, store_rows
@@ -23,12 +24,12 @@ RANKS = (1 << 32) - 1
 class Orders(NamedTuple):
     """The trees. Of a row in none of them, `before` and `after` are undefined."""
 
-    #: int32 (codes,): the root, -1 if there is none.
-    top: Ints
-    #: int32 (row capacity,): the child on the side of the rows before it; -1 for none.
-    before: Ints
-    #: int32 (row capacity,): the same, of those after it.
-    after: Ints
+    #: the root of the code, -1 if there is none
+    top: Annotated[Ints, Column("codes", fill=-1)]
+    #: the child on the side of the rows before it; -1 for none
+    before: Annotated[Ints, Column("rows", fill=-1)]
+    #: the same, of those after it
+    after: Annotated[Ints, Column("rows", fill=-1)]
 
 
 @inlined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Longs
 from tocsin.indexes.ranges.steps.rows import Rows
 from tocsin.indexes.ranges.steps.step_kernels import RowImages
@@ -13,7 +13,6 @@ from tocsin.indexes.ranges.structures.row_tree_kernels import (
     HEIGHT,
     N_BUILT,
     N_USED,
-    STATE_SIZE,
     RowTreeColumns,
     bound_rows,
     is_long,
@@ -53,7 +52,8 @@ class TreeRows(Rows):
 
     def reserve(self, images: RowImages) -> None:
         super().reserve(images)
-        self.tree = self.tree._replace(place=ensure_capacity(self.tree.place, self.top, -1))
+        if self.top > len(self.tree.place):
+            self.tree = grow(self.tree, slots=self.top)
 
     def build(self, extra: int = 0) -> None:
         """Rebuild the tree, with capacity for at least `extra` more rows. Cost: n log n."""
@@ -92,6 +92,7 @@ class TreeRows(Rows):
         """Also: the tree has these rows, and its nodes summarise them."""
         super().check_invariants()
         tree = self.tree
+        check_layout(tree)
         n_built, n_used, height = (int(tree.state[at]) for at in (N_BUILT, N_USED, HEIGHT))
         live = self.live()
         places = tree.place[live]
@@ -126,18 +127,14 @@ class TreeRows(Rows):
         rows = live[order]
         longest = count // TAIL_PART + self._tail
         capacity = count + max(longest, extra)
-        tree = RowTreeColumns(
-            x=np.empty((self._dimensions, capacity)),
-            y=np.empty(capacity),
-            born=np.empty(capacity, np.int64),
-            slot=np.full(capacity, -1, np.int32),
-            place=np.full(max(1, self.top), -1, np.int32),
-            edge=np.empty((2 << height, 2 * self._dimensions)),
-            least=np.empty(2 << height),
-            n_rows=np.zeros(2 << height, np.int64),
-            total=np.zeros((2 << height, self.n_columns), np.int64),
-            state=np.zeros(STATE_SIZE, np.int64),
-            stack=np.empty(height + 2, np.int64),
+        tree = empty(
+            RowTreeColumns,
+            dimensions=self._dimensions,
+            places=capacity,
+            slots=max(1, self.top),
+            nodes=2 << height,
+            columns=self.n_columns,
+            levels=height,
         )
         tree.x[:, :count], tree.y[:count] = value[rows, :-1].T, value[rows, -1]
         tree.born[:count], tree.slot[:count] = born[rows], rows

@@ -8,11 +8,12 @@ and places are numbered as in `kernels/kdtree.py`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.steps.step_kernels import RangeBoxes, RowColumns, RowImages
@@ -45,24 +46,24 @@ NODE = -1
 class RowTreeColumns(NamedTuple):
     """Rows by place. A place whose row was removed has slot -1, and keeps its x."""
 
-    #: float64 (dimensions, capacity), float64 (capacity,), int64 (capacity,), int32 (capacity,): the rows.
-    x: Floats
-    y: Floats
-    born: Longs
-    slot: Ints
-    #: int32 (row slots,): the last place that the row had, -1 for none.
-    place: Ints
-    #: float64 (nodes, 2 × dimensions): least x, greatest x, of all places below.
-    edge: Floats
-    #: float64 (nodes,), int64 (nodes,), int64 (nodes, columns): least y, number and sum of the rows below.
-    least: Floats
-    n_rows: Longs
-    total: Longs
-    #: int64 (STATE_SIZE,): places built in, places used, levels above the leaves, first limb of sums, and
-    #: the longest tail allowed before a step.
-    state: Longs
-    #: int64 (levels + 2,): scratch; nodes to visit.
-    stack: Longs
+    #: the rows
+    x: Annotated[Floats, Column("dimensions", "places", fill=None)]
+    y: Annotated[Floats, Column("places", fill=None)]
+    born: Annotated[Longs, Column("places", fill=None)]
+    slot: Annotated[Ints, Column("places", fill=-1)]
+    #: the last place that the row of a slot had, -1 for none
+    place: Annotated[Ints, Column("slots", fill=-1)]
+    #: least x, greatest x, of all places below
+    edge: Annotated[Floats, Column("nodes", Size("dimensions", times=2), fill=None)]
+    #: least y, number and sum of the rows below
+    least: Annotated[Floats, Column("nodes", fill=None)]
+    n_rows: Annotated[Longs, Column("nodes")]
+    total: Annotated[Longs, Column("nodes", "columns")]
+    #: places built in, places used, levels above the leaves, first limb of sums, and the longest tail allowed
+    #: before a step
+    state: Annotated[Longs, Column(STATE_SIZE)]
+    #: scratch; nodes to visit
+    stack: Annotated[Longs, Column(Size("levels", plus=2), fill=None)]
 
 
 @inlined

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.ranges.structures.tally_kernels import (
     FIRST_LIMB,
     N_BLOCKS,
     N_INFINITIES,
     SIZE,
-    STATE_SIZE,
     Tally,
     add_y,
     insert_rows,
@@ -32,7 +32,8 @@ class TallyRows:
     def __init__(self, x: Floats, y: Floats, *, is_summed: bool) -> None:
         self._is_summed = is_summed
         self._n_limbs = LIMBS_OF_A_DOUBLE
-        self.tally = _empty_tally(1, self.n_columns)
+        self.tally = empty(Tally, blocks=1, columns=self.n_columns)
+        self.tally.order[0], self.tally.state[N_BLOCKS] = 0, 1
         self._load(x, y)
 
     @property
@@ -43,12 +44,8 @@ class TallyRows:
     def grow(self) -> None:
         """Double the capacity for blocks. Cost: copying them."""
         have = len(self.tally.order)
-        wider = _empty_tally(2 * have, self.n_columns)
-        columns: zip[tuple[np.ndarray, np.ndarray]] = zip(self.tally, wider, strict=True)
-        for old, new in columns:
-            new[: len(old)] = old
-        wider.order[have:] = np.arange(have, 2 * have)
-        self.tally = wider
+        self.tally = grow(self.tally, blocks=2 * have)
+        self.tally.order[have:] = np.arange(have, 2 * have)
 
     def fit(self, y: Floats) -> None:
         """Ensure the limbs that values need. Cost: a pass over them; over all rows if limbs are missing."""
@@ -86,6 +83,7 @@ class TallyRows:
     def check_invariants(self, x: Floats, y: Floats) -> None:
         """Assert that these are the rows, in order, that blocks are not empty, and that sums are right."""
         tally = self.tally
+        check_layout(tally)
         listed = tally.order[: tally.state[N_BLOCKS]]
         assert sorted(tally.order.tolist()) == list(range(len(tally.order)))
         rows = [
@@ -115,19 +113,3 @@ def limbs_of(y: Floats) -> tuple[int, int]:
     """The first limb that any of the values needs, and the one after the last; equal if they need none."""
     first, last = entry_point(span_limbs)(np.ascontiguousarray(y))
     return (first, last + LIMBS_OF_A_DOUBLE) if first <= last else (0, 0)
-
-
-def _empty_tally(blocks: int, columns: int) -> Tally:
-    return Tally(
-        x=np.full((blocks, SIZE), np.inf),
-        y=np.empty((blocks, SIZE)),
-        part=np.zeros((blocks, SIZE, columns), np.int64),
-        size=np.zeros(blocks, np.int32),
-        is_stale=np.zeros(blocks, np.bool_),
-        order=np.arange(blocks, dtype=np.int32),
-        least=np.zeros(blocks),
-        least_y=np.zeros(blocks),
-        n_before=np.zeros(blocks + 1, np.int64),
-        total=np.zeros((blocks + 1, columns), np.int64),
-        state=np.array([1, *([0] * (STATE_SIZE - 1))], np.int64),
-    )

@@ -14,11 +14,12 @@ This is a leaf file.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.kernels.search import find_cut
 
@@ -42,24 +43,24 @@ EXPONENT_BITS = 0x7FF
 class Tally(NamedTuple):
     """Rows by block. `order` lists the blocks in use, then those that are free."""
 
-    #: float64 (blocks, SIZE): by (x, y), ascending; infinity after the last.
-    x: Floats
-    y: Floats
-    #: int64 (blocks, SIZE, columns): the sum of the block's rows up to this one.
-    part: Longs
-    #: int32 (blocks,): rows in the block; bool (blocks,): whether `part` must be recomputed.
-    size: Ints
-    is_stale: Bools
-    #: int32 (blocks,): blocks, as listed.
-    order: Ints
-    #: float64 (blocks,), as listed: x and y of the first row.
-    least: Floats
-    least_y: Floats
-    #: int64 (blocks + 1,), int64 (blocks + 1, columns), as listed: rows before, and their sum.
-    n_before: Longs
-    total: Longs
-    #: int64 (STATE_SIZE,): blocks in use, and the limb of a double that limb 0 is.
-    state: Longs
+    #: by (x, y), ascending; infinity after the last
+    x: Annotated[Floats, Column("blocks", SIZE, fill=np.inf)]
+    y: Annotated[Floats, Column("blocks", SIZE, fill=None)]
+    #: the sum of the block's rows up to this one
+    part: Annotated[Longs, Column("blocks", SIZE, "columns")]
+    #: rows in the block; whether `part` must be recomputed
+    size: Annotated[Ints, Column("blocks")]
+    is_stale: Annotated[Bools, Column("blocks")]
+    #: blocks, as listed
+    order: Annotated[Ints, Column("blocks", fill=None)]
+    #: as listed: x and y of the first row
+    least: Annotated[Floats, Column("blocks")]
+    least_y: Annotated[Floats, Column("blocks")]
+    #: as listed: rows before, and their sum
+    n_before: Annotated[Longs, Column(Size("blocks", plus=1))]
+    total: Annotated[Longs, Column(Size("blocks", plus=1), "columns")]
+    #: blocks in use, and the limb of a double that limb 0 is
+    state: Annotated[Longs, Column(STATE_SIZE)]
 
 
 @lean_kernel

@@ -13,6 +13,7 @@ import numpy as np
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, SubscriptionBounds
 from tocsin.indexes.ranges.steps.images import build_images
@@ -37,7 +38,6 @@ from tocsin.indexes.ranges.topk.tiles_layout import (
     Log,
     Replay,
     TileScratch,
-    TileSide,
 )
 from tocsin.kernels.status import AROUND_FULL, BLOCKS_FULL, DONE, LOG_FULL, LOG_LONG, N_OUT
 
@@ -77,24 +77,22 @@ class RankedTiles:
         #: float64 (capacity,): by subscription slot; an empty range where there is none
         self._lo: Floats = np.full(capacity, np.inf)
         self._hi: Floats = np.full(capacity, -np.inf)
-        #: kind int32 (capacity,): by subscription slot
-        self._limits = Limits(np.zeros(capacity, np.int32), np.ones(1, np.int64))
+        self._limits = empty(Limits, subscriptions=capacity, kinds=1)
         #: int64 (kinds,): subscriptions of each
         self._n_of_kind: Longs = np.zeros(1, np.int64)
         #: bool (capacity,): whether the slot holds a subscription
         self._is_used: Bools = np.zeros(capacity, np.bool_)
         self._points = Points(capacity)
         self._blocked = BlockedRows(capacity)
-        self._around = _empty_around(capacity, table_capacity)
-        self._log = _empty_log(capacity)
+        self._around = empty(Around, rows=capacity, table=table_capacity)
+        self._around.left.sign[0], self._around.right.sign[0] = -1.0, 1.0
+        self._log = empty(Log, entries=capacity)
         self._buffer = ChangeBuffer(capacity)
         self._begin: Longs = np.zeros(N_DIGITS + 1, np.int64)
-        self._seen: Ints = np.zeros(capacity, np.int32)
-        self._is_news = np.zeros(capacity, np.bool_)
         #: the largest k in use, which sizes this scratch
         self._k = 0
         self._gaps: Gaps
-        self._held: tuple[Ints, ...]
+        self._replay = empty(Replay, k=0, rows=capacity)
         self._fit_scratch()
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
@@ -107,7 +105,7 @@ class RankedTiles:
             ensure_capacity(self._hi, self._top, -np.inf),
         )
         self._is_used = ensure_capacity(self._is_used, self._top, False)
-        self._limits = self._limits._replace(kind=ensure_capacity(self._limits.kind, self._top))
+        self._limits = grow(self._limits, subscriptions=self._top)
         lo, hi = values["lo"][:, 0] + 0.0, values["hi"][:, 0] + 0.0
         self._lo[slots], self._hi[slots], self._is_used[slots] = lo, hi, True
         given = np.ones(len(slots), np.int32) if self._is_minmax else values["k"].astype(np.int32)
@@ -129,11 +127,8 @@ class RankedTiles:
         of subscriptions met, and the changes reported."""
         images = build_images(delta, self._keyed(delta.before), self._keyed(delta.after), required=2, key=1)
         rows = images.row.astype(np.int32)
-        self._row_top = max(self._row_top, int(rows.max(initial=-1)) + 1)
+        self._reserve_rows(rows)
         self._blocked.reserve(self._row_top)
-        self._seen = ensure_capacity(self._seen, self._row_top)
-        self._is_news = ensure_capacity(self._is_news, self._row_top)
-        replay = Replay._make([*self._held, self._seen, self._is_news])
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while True:
             status = entry_point(apply_steps)(
@@ -143,7 +138,7 @@ class RankedTiles:
                 self._k,
                 self._top,
                 images,
-                TileScratch(rows, self._around, self._gaps, replay, self._begin),
+                TileScratch(rows, self._around, self._gaps, self._replay, self._begin),
                 self._log,
                 self._ranking,
                 max(self._log_capacity, 2 * int(cursor[N_NETTED])),
@@ -153,27 +148,25 @@ class RankedTiles:
             if status == DONE:
                 break
             if status == LOG_FULL:
-                self._log = _grown_log(self._log)
+                self._log = grow(self._log, entries=2 * len(self._log.cell))
             elif status == LOG_LONG:
-                self._shorten(replay, cursor)
+                self._shorten(cursor)
             elif status == AROUND_FULL:
-                self._around = _around_of(self._around, 2 * len(self._around.exposed))
+                self._around = grow(self._around, rows=2 * len(self._around.exposed))
             elif status == BLOCKS_FULL:
                 self._blocked.grow()
             else:
                 self._buffer.grow()
         self._points.rebuild_if_needed()
         if len(self._log.cell) > 2 * self._log_capacity:
-            self._log = _empty_log(self._capacity)
+            self._log = empty(Log, entries=self._capacity)
         return self._buffer.take(int(cursor[N_OUT]))
 
     def follow(self, delta: RowDelta) -> None:
         """Apply a delta without reporting changes. Cost of a row: see `BlockedRows.put`."""
         keyed = self._keyed(delta.after)
         is_there = (delta.born_after != ABSENT) & ~np.isnan(keyed).any(axis=1)
-        self._row_top = max(self._row_top, int(delta.row[is_there].max(initial=-1)) + 1)
-        self._seen = ensure_capacity(self._seen, self._row_top)
-        self._is_news = ensure_capacity(self._is_news, self._row_top)
+        self._reserve_rows(delta.row[is_there])
         self._blocked.put(delta.row, keyed[:, 0], keyed[:, 1], delta.born_after)
 
     def result(self, slots: Ints) -> ChangeSet:
@@ -231,7 +224,7 @@ class RankedTiles:
         lo, hi, born = arrays["lo"], arrays["hi"], arrays["born"]
         self._top, self._row_top = lo.shape[1], len(born)
         self._lo, self._hi, self._is_used = lo[0].copy(), hi[0].copy(), lo[1] < hi[1]
-        self._limits = Limits(np.zeros(self._top, np.int32), np.ones(1, np.int64))
+        self._limits = empty(Limits, subscriptions=self._top, kinds=1)
         self._n_of_kind = np.zeros(1, np.int64)
         slots = np.flatnonzero(self._is_used)
         self._limit(slots.astype(np.int32), arrays["k"][slots].astype(np.int32))
@@ -241,8 +234,7 @@ class RankedTiles:
         rows = np.flatnonzero(born != ABSENT).astype(np.int32)
         self._blocked = BlockedRows(self._capacity)
         self._blocked.put(rows, arrays["value"][rows, 0], arrays["value"][rows, 1], born[rows])
-        self._seen = np.zeros(self._row_top, np.int32)
-        self._is_news = np.zeros(self._row_top, np.bool_)
+        self._replay = empty(Replay, k=self._k, rows=self._row_top)
         self._fit_scratch()
 
     def check_invariants(self) -> None:
@@ -261,9 +253,11 @@ class RankedTiles:
         assert counts.tolist() == self._n_of_kind.tolist()
         in_use = self._limits.k[counts > 0].tolist()
         assert len(set(in_use)) == len(in_use)
-        assert not self._seen.any()
-        assert not self._is_news.any()
-        assert len(self._log.subscription) == len(self._log.cell) == len(self._log.spare_cell)
+        for columns in (self._limits, self._around, self._log, self._gaps, self._replay):
+            check_layout(columns)
+        assert len(self._replay.seen) >= self._row_top
+        assert not self._replay.seen.any()
+        assert not self._replay.is_reported.any()
 
     def _limit(self, slots: Ints, k: Ints) -> None:
         """Record how many rows each of `slots` may have. Cost: sorting the k."""
@@ -292,9 +286,15 @@ class RankedTiles:
         k = int(self._limits.k[self._n_of_kind > 0].max(initial=1))
         if k != self._k:
             self._k = k
-            self._around = _around_of(self._around, k + STRIDE)
-            self._gaps = Gaps(*(np.empty(k + 2, np.int32) for _ in range(4)))
-            self._held = tuple(np.empty(k, np.int32) for _ in range(3))
+            self._around = grow(self._around, rows=k + STRIDE)
+            self._gaps = empty(Gaps, k=k)
+            self._replay = empty(Replay, k=k, rows=len(self._replay.seen))
+
+    def _reserve_rows(self, rows: Ints) -> None:
+        """Ensure capacity for row slots. Cost: amortised constant per row."""
+        self._row_top = max(self._row_top, int(rows.max(initial=-1)) + 1)
+        if self._row_top > len(self._replay.seen):
+            self._replay = grow(self._replay, rows=self._row_top)
 
     def _keyed(self, columns: Floats) -> Floats:
         """A copy with scores turned into keys, which ascend with rank; no -0.0."""
@@ -302,14 +302,14 @@ class RankedTiles:
         keyed += 0.0
         return keyed
 
-    def _shorten(self, replay: Replay, cursor: Longs) -> None:
+    def _shorten(self, cursor: Longs) -> None:
         """Net the log of a long step. Cost: linear in it."""
         count = int(cursor[N_LOG])
         sort_log(self._log, count, self._top, self._begin)
         # Entries share cells, but netted ones have a cell each.
         n_moves = int(np.diff(self._log.start)[self._log.cell[:count]].sum())
-        shorter = _empty_log(max(count, n_moves // 2 + 1))
-        shorten_log(self._log, self._limits, replay, shorter, cursor)
+        shorter = empty(Log, entries=max(count, n_moves // 2 + 1))
+        shorten_log(self._log, self._limits, self._replay, shorter, cursor)
         self._log = shorter
 
 
@@ -337,54 +337,3 @@ class MinMaxTiles(RankedTiles):
             f"tiles: range {name}; {len(self._points)} ranges as points, "
             "a row is looked up only where it changes an answer"
         )
-
-
-def _empty_log(capacity: int) -> Log:
-    """A log without entries; `start` begins with the zero of the first cell."""
-    return Log(
-        subscription=np.empty(capacity, np.int32),
-        cell=np.empty(capacity, np.int32),
-        spare_subscription=np.empty(capacity, np.int32),
-        spare_cell=np.empty(capacity, np.int32),
-        start=np.zeros(capacity + 1, np.int32),
-        row=np.empty(2 * capacity, np.int32),
-        rank=np.empty(2 * capacity, np.int32),
-    )
-
-
-def _grown_log(log: Log) -> Log:
-    """Twice the capacity, with the same contents."""
-    capacity = 2 * len(log.cell)
-    return Log._make(
-        ensure_capacity(column, empty.shape[0])
-        for column, empty in zip(log, _empty_log(capacity), strict=True)
-    )
-
-
-def _empty_around(capacity: int, table_capacity: int) -> Around:
-    return Around(
-        left=empty_side(capacity, -1.0),
-        right=empty_side(capacity, 1.0),
-        exposed=np.empty(capacity, np.int64),
-        position=np.empty(capacity, np.int32),
-        table=np.empty(table_capacity, np.int32),
-    )
-
-
-def empty_side(capacity: int, sign: float) -> TileSide:
-    """Capacity for `capacity` rows on one side, not yet written."""
-    return TileSide(
-        sign=np.full(1, sign),
-        far=np.empty(capacity),
-        place=np.empty(capacity, np.int32),
-        number=np.empty(capacity, np.int32),
-        before=np.zeros(capacity + 1, np.int32),
-        gap=np.empty(capacity, np.int32),
-        ends=np.empty(2, np.int32),
-    )
-
-
-def _around_of(around: Around, capacity: int) -> Around:
-    """Scratch with at least this capacity; its contents do not outlive an update."""
-    have = len(around.exposed)
-    return around if capacity <= have else _empty_around(max(capacity, 2 * have), len(around.table))

@@ -8,8 +8,9 @@ subscription and the cell.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.kernels.status import OWN
 
@@ -32,10 +33,10 @@ REPORT = 4
 class Limits(NamedTuple):
     """How many rows each subscription may have."""
 
-    #: int32 (subscriptions,): the index of the subscription's k in `k`.
-    kind: Ints
-    #: int64 (kinds,): each k in use, at least one.
-    k: Longs
+    #: by subscription: the index of its k in `k`
+    kind: Annotated[Ints, Column("subscriptions")]
+    #: each k in use, at least one
+    k: Annotated[Longs, Column("kinds", fill=1)]
 
 
 class TileSide(NamedTuple):
@@ -45,20 +46,20 @@ class TileSide(NamedTuple):
     passes within the range of some subscription.
     """
 
-    #: float64 (1,): 1 on the right, -1 on the left.
-    sign: Floats
-    #: float64 (capacity,): x on the right, -x on the left: ascends on both.
-    far: Floats
-    #: int32 (capacity,): place of the row.
-    place: Ints
-    #: int32 (capacity,): number of the exposed row, -1 if it ranks before both ranks of the one that moves.
-    number: Ints
-    #: int32 (capacity + 1,): of the nearest rows, how many rank before both ranks of the one that moves.
-    before: Ints
-    #: int32 (capacity,): place of the lowest row between this one and the one nearer, -1 for none.
-    gap: Ints
-    #: int32 (2,): the places that bound the current gap.
-    ends: Ints
+    #: 1 on the right, -1 on the left
+    sign: Annotated[Floats, Column(1)]
+    #: x on the right, -x on the left: ascends on both
+    far: Annotated[Floats, Column("rows", fill=None)]
+    #: place of the row
+    place: Annotated[Ints, Column("rows", fill=None)]
+    #: number of the exposed row, -1 if it ranks before both ranks of the one that moves
+    number: Annotated[Ints, Column("rows", fill=None)]
+    #: of the nearest rows, how many rank before both ranks of the one that moves
+    before: Annotated[Ints, Column(Size("rows", plus=1))]
+    #: place of the lowest row between this one and the one nearer, -1 for none
+    gap: Annotated[Ints, Column("rows", fill=None)]
+    #: the places that bound the current gap
+    ends: Annotated[Ints, Column(2, fill=None)]
 
 
 class Around(NamedTuple):
@@ -66,55 +67,55 @@ class Around(NamedTuple):
 
     left: TileSide
     right: TileSide
-    #: int64 (capacity,): slot of each exposed row, by number.
-    exposed: Longs
-    #: int32 (capacity,): its position, left from 0 up, right from -1 down.
-    position: Ints
-    #: int32 (TABLE_CAPACITY,): cell by nearest rows inside on either side and by k; or UNKNOWN, UNAFFECTED.
-    table: Ints
+    #: slot of each exposed row, by number
+    exposed: Annotated[Longs, Column("rows", fill=None)]
+    #: its position, left from 0 up, right from -1 down
+    position: Annotated[Ints, Column("rows", fill=None)]
+    #: cell by nearest rows inside on either side and by k; or UNKNOWN, UNAFFECTED
+    table: Annotated[Ints, Column("table", fill=None)]
 
 
 class Log(NamedTuple):
     """The changes of the current step."""
 
-    #: int32 (capacity,), int32 (capacity,): the subscription, and the cell.
-    subscription: Ints
-    cell: Ints
-    #: int32 (capacity,), int32 (capacity,): scratch for sorting.
-    spare_subscription: Ints
-    spare_cell: Ints
-    #: int32 (cells + 1,): the moves of cell c are those from start[c] to before start[c + 1].
-    start: Ints
-    #: int32 (moves,): slot of the row.
-    row: Ints
-    #: int32 (moves,): the rank that it is put at; negative, the rank that it is taken from.
-    rank: Ints
+    #: the subscription, and the cell
+    subscription: Annotated[Ints, Column("entries", fill=None)]
+    cell: Annotated[Ints, Column("entries", fill=None)]
+    #: scratch for sorting
+    spare_subscription: Annotated[Ints, Column("entries", fill=None)]
+    spare_cell: Annotated[Ints, Column("entries", fill=None)]
+    #: the moves of cell c are those from start[c] to before start[c + 1]
+    start: Annotated[Ints, Column(Size("entries", plus=1))]
+    #: by move: slot of the row
+    row: Annotated[Ints, Column(Size("entries", times=2), fill=None)]
+    #: by move: the rank that it is put at; negative, the rank that it is taken from
+    rank: Annotated[Ints, Column(Size("entries", times=2), fill=None)]
 
 
 class Replay(NamedTuple):
     """Scratch of the report on one subscription."""
 
-    #: int32 (largest k,): by rank, -r for what was at rank r before, row + 1 for a row put there, 0 unknown.
-    held: Ints
-    #: int32 (largest k,), int32 (largest k,): rows taken that were there before, and the ranks they had.
-    taken: Ints
-    taken_rank: Ints
-    #: int32 (rows,): zeros; 1 for a row taken, 2 for one taken and put back.
-    seen: Ints
-    #: bool (rows,): whether a row of the step must be reported where it stays in a list.
-    is_reported: Bools
+    #: by rank, -r for what was at rank r before, row + 1 for a row put there, 0 unknown
+    held: Annotated[Ints, Column("k", fill=None)]
+    #: rows taken that were there before, and the ranks they had
+    taken: Annotated[Ints, Column("k", fill=None)]
+    taken_rank: Annotated[Ints, Column("k", fill=None)]
+    #: by row slot: zeros; 1 for a row taken, 2 for one taken and put back
+    seen: Annotated[Ints, Column("rows")]
+    #: by row slot: whether a row of the step must be reported where it stays in a list
+    is_reported: Annotated[Bools, Column("rows")]
 
 
 class Gaps(NamedTuple):
     """Scratch of a search for the first rows of a range: stretches between those found, and their best."""
 
-    #: int32 (largest k + 2,): places that bound the stretch, -1 for none.
-    left: Ints
-    right: Ints
-    #: int32 (largest k + 2,): place of its lowest row, -1 for none.
-    best: Ints
-    #: int32 (largest k + 1,): places of the rows found, in rank order.
-    found: Ints
+    #: places that bound the stretch, -1 for none
+    left: Annotated[Ints, Column(Size("k", plus=2), fill=None)]
+    right: Annotated[Ints, Column(Size("k", plus=2), fill=None)]
+    #: place of its lowest row, -1 for none
+    best: Annotated[Ints, Column(Size("k", plus=2), fill=None)]
+    #: places of the rows found, in rank order
+    found: Annotated[Ints, Column(Size("k", plus=2), fill=None)]
 
 
 class TileScratch(NamedTuple):

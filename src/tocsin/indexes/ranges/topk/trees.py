@@ -9,6 +9,7 @@ import numpy as np
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
+from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta, SubscriptionBounds
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
@@ -64,8 +65,7 @@ class RankedBoxTree:
         self._buffer = ChangeBuffer(capacity)
         #: int32 (subscription capacity,): how many rows each may have.
         self._limits: Ints = np.ones(capacity, np.int32)
-        #: int32 (row capacity,): zeros, for the kernels.
-        self._seen: Ints = np.zeros(capacity, np.int32)
+        self._lists = empty(AnswerLists, rows=capacity, images=capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,), `region` (n, 3). Cost: copying them."""
@@ -91,8 +91,9 @@ class RankedBoxTree:
         rows = self._rows
         rows.reserve(images)
         self._bounds.reserve(images)
-        self._seen = ensure_capacity(self._seen, rows.top)
-        lists = self._new_lists(rows.top, largest_step(images))
+        n_images = largest_step(images)
+        if rows.top > len(self._lists.seen) or n_images >= len(self._lists.image):
+            self._lists = grow(self._lists, rows=rows.top, images=n_images)
         cursor = new_cursor()
         while True:
             status = entry_point(report_ranked)(
@@ -103,7 +104,7 @@ class RankedBoxTree:
                 rows.columns,
                 RowSearch(rows.tree, rows.heap),
                 images,
-                lists,
+                self._lists,
                 self._ranking,
                 self._longest,
                 self._buffer.columns,
@@ -114,7 +115,7 @@ class RankedBoxTree:
             if status == ROWS_FULL:
                 rows.build_for(images, cursor)
             elif status == LONG:
-                self._take_long_step(images, lists, cursor)
+                self._take_long_step(images, cursor)
             else:
                 self._buffer.grow()
         rows.rebuild_if_needed()
@@ -169,14 +170,14 @@ class RankedBoxTree:
         self._bounds.restore(arrays)
         self._rows.restore(arrays)
         self._limits = np.array(arrays["k"], np.int32)
-        self._seen = np.zeros(self._rows.top, np.int32)
 
     @np.errstate(over="ignore", invalid="ignore")
     def check_invariants(self) -> None:
         """Also: a bar below infinity is the key of the k-th row."""
         self._bounds.check_invariants()
         self._rows.check_invariants()
-        assert not self._seen.any()
+        check_layout(self._lists)
+        assert not self._lists.seen.any()
         boxes = self._bounds.boxes
         assert len(self._limits) >= self._bounds.top
         value = self._rows.columns.value
@@ -188,7 +189,7 @@ class RankedBoxTree:
             ]
             assert inside[self._limits[box] - 1] == boxes.hi[-1, box]
 
-    def _take_long_step(self, images: RowImages, lists: AnswerLists, cursor: Longs) -> None:
+    def _take_long_step(self, images: RowImages, cursor: Longs) -> None:
         """Apply the step at the cursor: answers before, rows, answers after."""
         step, rows, bounds = int(cursor[STEP]), self._rows, self._bounds
         cursor[N_AFFECTED] = find_affected(bounds.boxes, bounds.top, bounds.tree, images, step)
@@ -212,7 +213,7 @@ class RankedBoxTree:
                 images,
                 image_of,
                 answers,
-                lists,
+                self._lists,
                 self._ranking,
                 self._buffer.columns,
                 cursor,
@@ -224,8 +225,7 @@ class RankedBoxTree:
 
     def _answers_before(self, cursor: Longs) -> Answers:
         """The current answers of the affected boxes. Cost: a search in the tree for each of their rows."""
-        start: Longs = np.zeros(int(cursor[N_AFFECTED]) + 1, np.int64)
-        answers = Answers(np.empty(self._capacity, np.int64), np.empty(self._capacity), start)
+        answers = empty(Answers, rows=self._capacity, boxes=int(cursor[N_AFFECTED]))
         cursor[AT] = 0
         while (
             list_answers_before(
@@ -233,10 +233,7 @@ class RankedBoxTree:
             )
             != DONE
         ):
-            capacity = 2 * len(answers.row)
-            answers = Answers(
-                ensure_capacity(answers.row, capacity), ensure_capacity(answers.key, capacity), start
-            )
+            answers = grow(answers, rows=2 * len(answers.row))
         return answers
 
     def _keyed(self, columns: Floats) -> Floats:
@@ -244,17 +241,6 @@ class RankedBoxTree:
         keyed = self._layout.columns(columns)
         keyed[:, -1] = keyed[:, -1] * self._sign + 0.0
         return keyed
-
-    def _new_lists(self, length: int, images: int) -> AnswerLists:
-        return AnswerLists(
-            before_row=np.empty(length, np.int64),
-            before_key=np.empty(length),
-            after_row=np.empty(length, np.int64),
-            after_key=np.empty(length),
-            after_image=np.empty(length, np.int64),
-            image=np.empty(images + 1, np.int64),
-            seen=self._seen,
-        )
 
 
 class TopKBoxTree(RankedBoxTree):

@@ -12,12 +12,13 @@ searched.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, VALUE, ChangeSet
 from tocsin.arrays.jit import kernel, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.steps.step_kernels import (
     IS_OPEN,
@@ -66,31 +67,27 @@ class RowSearch(NamedTuple):
 class AnswerLists(NamedTuple):
     """Scratch: one subscription's answer before and after a step, by rank from 0."""
 
-    #: int64 (rows,): slots of the rows.
-    before_row: Longs
-    #: float64 (rows,)
-    before_key: Floats
-    #: int64 (rows,)
-    after_row: Longs
-    #: float64 (rows,)
-    after_key: Floats
-    #: int64 (rows,): the new image of the row, -1 if the step leaves it alone.
-    after_image: Longs
-    #: int64 (images of a step + 1,): the images in the box, old ones first.
-    image: Longs
-    #: int32 (row capacity,): zero between two subscriptions; see `report_lists`.
-    seen: Ints
+    #: slots of the rows, and their keys
+    before_row: Annotated[Longs, Column("rows", fill=None)]
+    before_key: Annotated[Floats, Column("rows", fill=None)]
+    after_row: Annotated[Longs, Column("rows", fill=None)]
+    after_key: Annotated[Floats, Column("rows", fill=None)]
+    #: the new image of the row, -1 if the step leaves it alone
+    after_image: Annotated[Longs, Column("rows", fill=None)]
+    #: the images in the box, old ones first
+    image: Annotated[Longs, Column(Size("images", plus=1), fill=None)]
+    #: by row slot: zero between two subscriptions; see `report_lists`
+    seen: Annotated[Ints, Column("rows")]
 
 
 class Answers(NamedTuple):
     """The answers of boxes before a long step, concatenated, by rank."""
 
-    #: int64 (capacity,): slots of the rows.
-    row: Longs
-    #: float64 (capacity,)
-    key: Floats
-    #: int64 (boxes + 1,): where the answer of each begins.
-    start: Longs
+    #: slots of the rows, and their keys
+    row: Annotated[Longs, Column("rows", fill=None)]
+    key: Annotated[Floats, Column("rows", fill=None)]
+    #: where the answer of each box begins
+    start: Annotated[Longs, Column(Size("boxes", plus=1))]
 
 
 @lean_kernel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Longs, Ops
 from tocsin.indexes.ranges.messages.messages import Messages, Reformulator, RowEvents
-from tocsin.indexes.ranges.structures.blocked_rows_layout import STRIDE
 from tocsin.papers.topk_paint.minmax_kernels import BAD, GOOD, IGNORABLE, Mar, emit_events
 
 __all__ = ["BAD", "GOOD", "IGNORABLE", "MarHull"]
@@ -22,7 +22,7 @@ class MarHull(Reformulator):
         super().__init__(descending=descending, capacity=capacity)
         #: int8: what each event of the last call was, IGNORABLE, GOOD or BAD.
         self.kinds: Ops = np.empty(0, np.int8)
-        self._mar = Mar(np.empty(2, np.int32), np.empty(2), np.empty(1 + STRIDE, np.int32))
+        self._mar = empty(Mar)
 
     def _run(self, events: RowEvents) -> Messages:
         self.kinds = np.full(len(events.slot), IGNORABLE, np.int8)

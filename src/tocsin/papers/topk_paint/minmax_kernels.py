@@ -8,11 +8,12 @@ reached is its EMar. The rest, if any, keeps i.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
 from tocsin.indexes.ranges.messages.events_kernels import end_move, is_idle, next_move
 from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
@@ -37,12 +38,11 @@ BAD = 2
 class Mar(NamedTuple):
     """The interval around one row. Scratch."""
 
-    #: int32 (2,): its ends, -1 for none
-    place: Ints
-    #: float64 (2,): their x, NaN for none
-    x: Floats
-    #: int32 (1 + STRIDE,)
-    near: Ints
+    #: its ends, -1 for none
+    place: Annotated[Ints, Column(2, fill=None)]
+    #: their x, NaN for none
+    x: Annotated[Floats, Column(2, fill=None)]
+    near: Annotated[Ints, Column(1 + STRIDE, fill=None)]
 
 
 @inlined

@@ -9,12 +9,13 @@ are scanned.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.bits import NEVER, first_bit, last_bit, order_key
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.structures.blocked_rows_layout import (
     BLOCK,
@@ -28,14 +29,14 @@ from tocsin.indexes.ranges.structures.blocked_rows_layout import (
 class Lens(NamedTuple):
     """Blocks in order of x, see `set_lens`, and the rows above one, see `scan_above`."""
 
-    #: int32 (blocks,): the blocks in order
-    block: Ints
-    #: float64 (blocks + 1,): x of the first row of each, inf after the last
-    first_x: Floats
-    #: int64 (blocks * BLOCK,): y as a key, see `order_key`; NEVER for a row that is not above, and for none
-    row: Longs
-    #: int32 (levels, blocks): where the lowest row above is, of 2**level blocks from each on
-    lowest: Ints
+    #: the blocks in order
+    block: Annotated[Ints, Column("blocks")]
+    #: x of the first row of each, inf after the last
+    first_x: Annotated[Floats, Column(Size("blocks", plus=1), fill=None)]
+    #: y as a key, see `order_key`; NEVER for a row that is not above, and for none
+    row: Annotated[Longs, Column(Size("blocks", times=BLOCK), fill=None)]
+    #: where the lowest row above is, of 2**level blocks from each on
+    lowest: Annotated[Ints, Column("levels", "blocks", fill=None)]
 
 
 class Stretch(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.columns import ensure_capacity
+from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_EXPOSED, N_TILES, events_of
 from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
-from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, STRIDE, BlockedColumns
+from tocsin.indexes.ranges.structures.blocked_rows_layout import BlockedColumns
 from tocsin.indexes.ranges.structures.points import Points
 from tocsin.kernels.status import DONE, FULL
 from tocsin.papers.topk_paint.rows_above_kernels import Lens
@@ -35,15 +35,9 @@ class Unicast:
         self._is_literal = literal
         self.points = Points()
         self.points.insert(np.arange(len(lo), dtype=np.int32), lo, hi)
-        self._buffer = UnicastMessages(*(np.empty(capacity, np.int32) for _ in range(3)))
-        self._scratch = UnicastScratch(
-            near=np.empty(k + STRIDE, np.int32),
-            left=np.empty(k),
-            right=np.empty(k),
-            found=np.empty(len(lo) + int(self.points.grid.bucket_size.max()), np.int32),
-            rank=np.empty(len(lo), np.int32),
-            other=np.empty(len(lo), np.int32),
-        )
+        self._buffer = empty(UnicastMessages, messages=capacity)
+        found = len(lo) + int(self.points.grid.bucket_size.max())
+        self._scratch = empty(UnicastScratch, k=k, found=found, subscriptions=len(lo))
 
     def load(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> None:
         """Load rows without sending messages. Cost: sorting them."""
@@ -73,9 +67,7 @@ class Unicast:
             )
         ) != DONE:
             if status == FULL:
-                self._buffer = UnicastMessages._make(
-                    ensure_capacity(column, len(column) + 1) for column in self._buffer
-                )
+                self._buffer = grow(self._buffer, messages=len(self._buffer.event) + 1)
             else:
                 self.index.grow()
         self.n_searches += int(cursor[N_EXPOSED])
@@ -85,9 +77,4 @@ class Unicast:
 def new_lens(blocked: BlockedColumns) -> Lens:
     """Scratch for searches above a row, not yet set; valid until the index grows."""
     n_blocks = len(blocked.block_count)
-    return Lens(
-        block=np.zeros(n_blocks, np.int32),
-        first_x=np.empty(n_blocks + 1),
-        row=np.empty(n_blocks * BLOCK, np.int64),
-        lowest=np.empty((n_blocks.bit_length(), n_blocks), np.int32),
-    )
+    return empty(Lens, blocks=n_blocks, levels=n_blocks.bit_length())

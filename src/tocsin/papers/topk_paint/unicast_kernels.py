@@ -5,11 +5,12 @@ These call the leaf files of the blocked rows and of the points, and the paper's
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_TILES, RowEvents
 from tocsin.indexes.ranges.messages.receivers_kernels import area_of
@@ -23,7 +24,7 @@ from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     place_after,
     put_row,
 )
-from tocsin.indexes.ranges.structures.blocked_rows_layout import NEVER, BlockedColumns
+from tocsin.indexes.ranges.structures.blocked_rows_layout import NEVER, STRIDE, BlockedColumns
 from tocsin.indexes.ranges.structures.points_kernels import (
     Grid,
     Rectangle,
@@ -46,28 +47,27 @@ from tocsin.papers.topk_paint.rows_above_kernels import (
 class UnicastMessages(NamedTuple):
     """One entry per message: the effect of one event on one subscription."""
 
-    #: int32: position of the event in its batch
-    event: Ints
-    #: int32: slot of the subscription
-    subscription: Ints
-    #: int32: slot of the row that replaces the event's row; -1 if that stays, or leaves without replacement
-    other: Ints
+    #: position of the event in its batch
+    event: Annotated[Ints, Column("messages", fill=None)]
+    #: slot of the subscription
+    subscription: Annotated[Ints, Column("messages", fill=None)]
+    #: slot of the row that replaces the event's row; -1 if that stays, or leaves without replacement
+    other: Annotated[Ints, Column("messages", fill=None)]
 
 
 class UnicastScratch(NamedTuple):
     """Scratch: the nearest rows below the event's row, and the subscriptions that may be affected."""
 
-    #: int32 (k + STRIDE,)
-    near: Ints
-    #: float64 (k,), float64 (k,): their x, nearest first
-    left: Floats
-    right: Floats
-    #: int32 (subscriptions + bucket,): their places in the grid
-    found: Ints
-    #: int32 (subscriptions,): the rank of the event's row in each, if at most k
-    rank: Ints
-    #: int32 (subscriptions,): place of the row that becomes k-th, -1 for none; where searched
-    other: Ints
+    near: Annotated[Ints, Column(Size("k", plus=STRIDE), fill=None)]
+    #: their x, nearest first
+    left: Annotated[Floats, Column("k", fill=None)]
+    right: Annotated[Floats, Column("k", fill=None)]
+    #: places of the subscriptions in the grid
+    found: Annotated[Ints, Column("found", fill=None)]
+    #: the rank of the event's row in each, if at most k
+    rank: Annotated[Ints, Column("subscriptions", fill=None)]
+    #: place of the row that becomes k-th, -1 for none; where searched
+    other: Annotated[Ints, Column("subscriptions", fill=None)]
 
 
 @lean_kernel

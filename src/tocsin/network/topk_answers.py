@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.ranges.messages.messages import Messages
 from tocsin.indexes.ranges.messages.receivers import Receivers
@@ -36,12 +37,7 @@ class TopKAnswers:
         self._place = np.empty(count, np.int32)
         self._place[self._given] = np.arange(count, dtype=np.int32)
         self._lo, self._hi = np.asarray(lo)[self._given] + 0.0, np.asarray(hi)[self._given] + 0.0
-        self._entries = AnswerEntries(
-            np.zeros(count, np.int32),
-            np.empty((count, k), np.int32),
-            np.empty((count, k)),
-            np.empty((count, k), np.int64),
-        )
+        self._entries = empty(AnswerEntries, subscriptions=count, k=k)
         self._is_whole = is_whole
         self._sign = -1.0 if descending else 1.0
         points = Points()
@@ -69,14 +65,14 @@ class TopKAnswers:
         Cost: a search of the points per message, and k steps per receiver.
         """
         receivers, ends = self._receivers.list(messages)
-        note = messages.payload
+        payload = messages.payload
         updates = EdgeUpdates(
             receivers,
             ends,
-            np.ascontiguousarray(messages.payload_row[note]),
-            messages.payload_y[note] * self._sign + 0.0,
-            messages.payload_born[note],
-            messages.payload_gone[note],
+            np.ascontiguousarray(messages.payload_row[payload]),
+            messages.payload_y[payload] * self._sign + 0.0,
+            messages.payload_born[payload],
+            messages.payload_gone[payload],
         )
         changed = np.zeros(len(self), np.bool_)
         apply_updates(self._entries, updates, self._is_whole, changed)
@@ -84,12 +80,12 @@ class TopKAnswers:
 
     def part(self, slots: Ints) -> TopKAnswers:
         """A copy of some of the subscriptions, numbered in the order given, with answers. Cost: linear."""
-        k, descending, places = self._entries.row.shape[1], self._sign < 0, self._place[slots]
-        copy = TopKAnswers(
-            self._lo[places], self._hi[places], k=k, is_whole=self._is_whole, descending=descending
+        k, descending, mine = self._entries.row.shape[1], self._sign < 0, self._place[slots]
+        made = TopKAnswers(
+            self._lo[mine], self._hi[mine], k=k, is_whole=self._is_whole, descending=descending
         )
-        copy._entries = AnswerEntries._make(column[places[copy._given]] for column in self._entries)
-        return copy
+        made._entries = AnswerEntries._make(column[mine[made._given]] for column in self._entries)
+        return made
 
     def entries(self) -> tuple[Ints, Ints, Floats, Longs]:
         """All answers, by slot and best first: slot, row, y, born. Cost: linear."""
@@ -118,8 +114,8 @@ def _grid_order(lo: Floats, hi: Floats) -> Ints:
 
 def _rows(row: Ints, x: Floats, y: Floats, born: Longs) -> SnapshotRows:
     """The rows without NaN, by x, with their ranks."""
-    is_number = ~(np.isnan(x) | np.isnan(y))
-    order = np.flatnonzero(is_number)[np.argsort(x[is_number], kind="stable")]
+    is_ranked = ~(np.isnan(x) | np.isnan(y))
+    order = np.flatnonzero(is_ranked)[np.argsort(x[is_ranked], kind="stable")]
     x, y, born = x[order] + 0.0, y[order] + 0.0, np.asarray(born, np.int64)[order]
     rank = np.empty(len(order), np.int32)
     rank[np.lexsort((born, y))] = np.arange(len(order))

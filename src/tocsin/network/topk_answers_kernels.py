@@ -5,23 +5,22 @@ Rows rank by `y`, then by `born`; the class negates y where the greatest is the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from tocsin.arrays.jit import kernel
+from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 
 
 class AnswerEntries(NamedTuple):
     """Entries by subscription, best first."""
 
-    #: int32 (subscriptions,): entries of each
-    size: Ints
-    #: int32 (subscriptions, k): number of the row's key
-    row: Ints
-    #: float64 (subscriptions, k)
-    y: Floats
-    #: int64 (subscriptions, k)
-    born: Longs
+    #: entries of each
+    size: Annotated[Ints, Column("subscriptions")]
+    #: number of the row's key
+    row: Annotated[Ints, Column("subscriptions", "k", fill=None)]
+    y: Annotated[Floats, Column("subscriptions", "k", fill=None)]
+    born: Annotated[Longs, Column("subscriptions", "k", fill=None)]
 
 
 class EdgeUpdates(NamedTuple):

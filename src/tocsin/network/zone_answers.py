@@ -71,17 +71,16 @@ class RangeAnswers:
         self._answers.start(numbers, x, _floats(rows, "y"), _borns(rows))
 
     def apply(self, messages: pa.Table) -> Ints:
-        note = np.arange(messages.num_rows, dtype=np.int32)
-        without_range = np.full(len(note), np.nan)
+        without_range = np.full(messages.num_rows, np.nan)
         columns = Messages(
             _column(messages, "inner_lo", self._dimensions),
             _column(messages, "inner_hi", self._dimensions),
             _column(messages, "outer_lo", self._dimensions) if self._dimensions else without_range,
             _column(messages, "outer_hi", self._dimensions) if self._dimensions else without_range,
-            note,
-            np.zeros(len(note), np.int32),
+            np.arange(messages.num_rows, dtype=np.int32),
+            np.zeros(messages.num_rows, np.int32),
             self._keys.numbers(messages.column("key")),
-            np.zeros(len(note)),
+            np.zeros(messages.num_rows),
             _floats(messages, "y"),
             _borns(messages),
             np.array(messages.column("gone").to_numpy()),

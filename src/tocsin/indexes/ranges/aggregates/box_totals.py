@@ -11,9 +11,6 @@ from tocsin.arrays.jit import entry_point
 from tocsin.arrays.types import Arrays, Ints, Longs
 from tocsin.indexes.contract import RowDelta
 from tocsin.indexes.ranges.aggregates.box_totals_kernels import (
-    AVG,
-    COUNT,
-    SUM,
     list_totals,
     report_totals,
 )
@@ -22,16 +19,15 @@ from tocsin.indexes.ranges.steps.images import build_images
 from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor
 from tocsin.indexes.ranges.structures.row_tree import TreeRows
+from tocsin.indexes.ranges.structures.tally import FUNCTIONS
 from tocsin.kernels.status import DONE, N_OUT, ROWS_FULL
-
-_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 
 
 class BoxTotals:
     """`SELECT COUNT(y)`, `SUM(y)` or `AVG(y) … WHERE box` over a table.
 
     Delta columns: the dimensions, x and z of a region if there is one, y. Sums are exact and rounded once,
-    so that they depend on the rows alone, never on the way that led to them.
+    so that they depend on the rows alone, never on their history.
     """
 
     def __init__(
@@ -45,7 +41,7 @@ class BoxTotals:
     ) -> None:
         self._layout = Layout.of(dimensions, region)
         self._name = function
-        self._function = _FUNCTIONS[function]
+        self._function = FUNCTIONS[function]
         self._width = self._layout.width
         self._bounds = RangeBounds(self._width, capacity, region=self._layout.region, trees=trees)
         self._rows = TreeRows(self._width, capacity, is_summed=function != "count")

@@ -27,25 +27,8 @@ from tocsin.indexes.ranges.structures.row_tree_kernels import (
     open_rows,
     sum_box,
 )
-from tocsin.indexes.ranges.structures.tally_kernels import add_y, round_sum
+from tocsin.indexes.ranges.structures.tally_kernels import add_y, finish_total
 from tocsin.kernels.status import AT, DONE, FULL, N_OUT, ROWS_FULL, STEP
-
-COUNT = 0
-SUM = 1
-AVG = 2
-
-
-@lean_kernel
-def finish_total(function: int, count: int, total: Longs, first: int, limbs: Longs) -> float:
-    """The aggregate of `count` rows that sum to `total`; NaN for null."""
-    if function == COUNT:
-        return np.float64(count)
-    if count == 0:
-        return np.nan
-    rounded = round_sum(total, first, limbs) + 0.0
-    if function == SUM:
-        return rounded
-    return rounded / count
 
 
 @lean_kernel

@@ -12,9 +12,6 @@ from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.contract import RowDelta
 from tocsin.indexes.ranges.aggregates.range_totals_kernels import (
-    AVG,
-    COUNT,
-    SUM,
     Chosen,
     Sums,
     list_range_totals,
@@ -24,10 +21,8 @@ from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeS
 from tocsin.indexes.ranges.steps.images import build_images, largest_step, padded_columns
 from tocsin.indexes.ranges.steps.reporting import new_cursor
 from tocsin.indexes.ranges.steps.rows import Rows
-from tocsin.indexes.ranges.structures.tally import TallyRows
+from tocsin.indexes.ranges.structures.tally import FUNCTIONS, TallyRows
 from tocsin.kernels.status import DONE, N_OUT, TALLY_FULL
-
-_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 
 
 class RangeTotals:
@@ -42,7 +37,7 @@ class RangeTotals:
     ) -> None:
         self._dimensions = dimensions
         self._name = function
-        self._function = _FUNCTIONS[function]
+        self._function = FUNCTIONS[function]
         self._bounds = RangeBounds(1, capacity, trees=trees)
         self._rows = Rows(2, capacity)
         self._tally = TallyRows(np.empty(0), np.empty(0), is_summed=function != "count")

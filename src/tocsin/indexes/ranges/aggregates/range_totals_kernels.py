@@ -17,22 +17,19 @@ from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.ranges.steps.step_kernels import IS_OPEN, N_AFFECTED, RangeBoxes, RowImages, find_affected
 from tocsin.indexes.ranges.structures.box_tree_kernels import BoxTreeColumns, find_boxes
 from tocsin.indexes.ranges.structures.tally_kernels import (
+    COUNT,
     FIRST_LIMB,
     Tally,
     add_y,
     find_ranks,
+    finish_total,
     insert_row,
     remove_row,
-    round_sum,
     sum_between,
     sum_blocks,
 )
 from tocsin.kernels.sort import sort_values
 from tocsin.kernels.status import AT, DONE, FULL, N_OUT, STEP, TALLY_FULL
-
-COUNT = 0
-SUM = 1
-AVG = 2
 
 #: Boxes that are searched together.
 CHUNK = 32
@@ -164,19 +161,6 @@ def choose_boxes(
     return n_chosen
 
 
-@lean_kernel
-def finish_sum(function: int, count: int, total: Longs, first: int, limbs: Longs) -> float:
-    """The aggregate of `count` rows that sum to `total`; NaN for null."""
-    if function == COUNT:
-        return np.float64(count)
-    if count == 0:
-        return np.nan
-    rounded = round_sum(total, first, limbs) + 0.0
-    if function == SUM:
-        return rounded
-    return rounded / count
-
-
 @inlined
 def write_value(out: ChangeSet, at: int, step: int, box: int, value: float) -> None:
     """Write one change."""
@@ -204,14 +188,14 @@ def log_chosen(
         count = sum_between(
             tally, chosen.first[i], chosen.first_row[i], chosen.last[i], chosen.last_row[i], sums.after
         )
-        after = finish_sum(function, count, sums.after, first, sums.limbs)
+        after = finish_total(function, count, sums.after, first, sums.limbs)
         if function != COUNT:
             begin = chosen.image[i, 0]
             end = chosen.image[i, 1]
             for column in range(len(sums.after)):
                 sums.after[column] -= sums.total[end, column] - sums.total[begin, column]
             count -= sums.n_more[end] - sums.n_more[begin]
-            before = finish_sum(function, count, sums.after, first, sums.limbs)
+            before = finish_total(function, count, sums.after, first, sums.limbs)
             if before == after or (before != before and after != after):
                 continue
         box = chosen.box[i]
@@ -320,7 +304,7 @@ def list_range_totals(
             count = sum_between(
                 tally, chosen.first[i], chosen.first_row[i], chosen.last[i], chosen.last_row[i], sums.after
             )
-            value = finish_sum(function, max(0, count), sums.after, first, sums.limbs)
+            value = finish_total(function, max(0, count), sums.after, first, sums.limbs)
             if chosen.lo[i] > chosen.hi[i]:
                 value = 0.0 if function == COUNT else np.nan
             write_value(out, start + i, 0, int(slots[start + i]), value)

@@ -8,10 +8,13 @@ from tocsin.arrays.jit import entry_point
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.ranges.structures.tally_kernels import (
+    AVG,
+    COUNT,
     FIRST_LIMB,
     N_BLOCKS,
     N_INFINITIES,
     SIZE,
+    SUM,
     Tally,
     add_y,
     insert_rows,
@@ -19,6 +22,8 @@ from tocsin.indexes.ranges.structures.tally_kernels import (
     sum_blocks,
 )
 
+#: Aggregates by name.
+FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG}
 #: Limbs that a double spans.
 LIMBS_OF_A_DOUBLE = 3
 

@@ -1,7 +1,7 @@
 """Kernels of a tally: the count and the exact sum of y of the rows below a value of x.
 
 Rows are ordered by (x, y), in *blocks* of up to SIZE that lie anywhere and are listed in order. Within a
-block every row knows the sum up to itself; the list knows the sum before every block. So the rows of a range
+block every row has the sum up to itself; the list has the sum before every block. So the rows of a range
 are the difference of two sums, and an insertion or removal costs one block and one pass over the list.
 
 A sum is a row of int64 columns: *limbs*, of which limb i counts 2**(32 i) units, then how many infinities of
@@ -30,6 +30,11 @@ SIZE = 256
 N_BLOCKS = 0
 FIRST_LIMB = 1
 STATE_SIZE = 2
+
+#: The aggregates that follow from a sum and a count.
+COUNT = 0
+SUM = 1
+AVG = 2
 
 #: Columns of a sum after its limbs.
 N_INFINITIES = 2
@@ -158,6 +163,19 @@ def round_sum(total: Longs, first: int, limbs: Longs) -> float:
     # largest exponent with no fraction is infinity. So one addition makes the bits of the answer.
     rounded = np.int64((shift << 52) + fraction).view(np.float64)
     return -rounded if is_negative else rounded
+
+
+@lean_kernel
+def finish_total(function: int, count: int, total: Longs, first: int, limbs: Longs) -> float:
+    """The aggregate of `count` rows that sum to `total`; NaN for null. `limbs`: see `round_sum`."""
+    if function == COUNT:
+        return np.float64(count)
+    if count == 0:
+        return np.nan
+    rounded = round_sum(total, first, limbs) + 0.0
+    if function == SUM:
+        return rounded
+    return rounded / count
 
 
 @lean_kernel

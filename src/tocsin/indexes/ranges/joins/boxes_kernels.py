@@ -1,8 +1,8 @@
 """Kernels of the select-join that go through it box by box.
 
-Of a box, the images and the partners that are in it are found apart from each other, so that its pairs are
-counted without a look at any of them: as many as images times partners, code by code. Where many rows meet
-many partners and boxes are few, this is less work than looking every pair up in the tree.
+The images and the partners in a box are found independently of each other, so that its pairs are counted
+without visiting them: images times partners, code by code. Where many rows meet many partners and boxes are
+few, this is less work than looking every pair up in the tree.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tocsin.indexes.ranges.steps.step_kernels import RowImages, find_first, is_i
 from tocsin.kernels.sort import LARGEST_DIGIT, sort_values
 from tocsin.kernels.status import AT, DONE, FULL, N_OUT, STEP
 
-#: What a step changes about an image's pairs: nothing that this image reports.
+#: The op of an image whose pairs do not change, or are reported by the other image of its row.
 NOTHING = -1
 
-#: Places of what `measure_work` finds: pairs of equal code, and rows that were looked at on the way.
+#: Places of the result of `measure_work`: pairs of equal code, and rows visited to find them.
 N_MET = 0
 N_WALKED = 1
 
@@ -99,7 +99,7 @@ def find_near(theirs: JoinSide, images: RowImages, image: int, box: int, near: L
 
 @lean_kernel
 def measure_work(theirs: JoinSide, images: RowImages, found: Longs) -> None:
-    """Count the pairs of equal code that the images make. Cost: one look at the partners of each code."""
+    """Count the pairs of equal code that the images make. Cost: visiting the partners of each code once."""
     n_theirs = theirs.boxes.lo.shape[0]
     at_code = images.value.shape[1] - 1
     for step in range(len(images.middle)):

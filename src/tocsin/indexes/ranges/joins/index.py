@@ -1,6 +1,8 @@
-"""The select-join of two tables: a touched row meets the other side's rows of its code, and each pair that
-they make is looked up in a tree over the boxes of both sides. Where that is more work than to go through the
-join box by box, it is done in this way. Pairs can be counted before any of them is built."""
+"""The select-join of two tables.
+
+A touched row meets the other side's rows of its code, and each pair is looked up in a tree over the boxes of
+both sides. Where that is less work, the join is evaluated box by box. Pairs can also be counted only.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ class RangeJoin:
         """Take the steps of one side: 0 left, 1 right.
 
         Cost of a step: a search in the tree for each pair that an image makes with a partner; or for each
-        box, a look at all images and their partners, where that is less. And sorting the changes.
+        box, visiting all images and their partners, where that is less. And sorting the changes.
         """
         images = self._images(delta, side)
         self._rows[side].reserve(images)
@@ -112,7 +114,7 @@ class RangeJoin:
     def count(self, delta: RowDelta, side: int) -> Longs:
         """How many changes `apply` would report, by subscription slot. Changes nothing, and builds no pair.
 
-        Cost: as of `apply`, but never more than for each box a look at all images and their partners.
+        Cost: as of `apply`, but never more than visiting all images and their partners for each box.
         """
         images = self._images(delta, side)
         images.bucket[:] = self._buckets(images.value[:, -1])

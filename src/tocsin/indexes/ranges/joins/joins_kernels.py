@@ -1,8 +1,8 @@
 """Kernels of the select-join. After its dimensions a row of either side has the code that it joins by.
 
-The rows of a side are chained by a hash of their code, so that a touched row meets its partners and
-few others. Each partner makes a joined row, a point in the dimensions of both sides, which is looked up in
-the tree over boxes. *Mine* is the side that the delta is about, *theirs* the other one.
+The rows of a side are chained by a hash of their code, so that a touched row meets its partners and few
+others. With each partner it makes a joined row, a point in the dimensions of both sides, which is looked up
+in the tree over boxes. *Mine* is the side of the delta, *theirs* the other one.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def report_pairs(
 
 @lean_kernel
 def store_steps(mine: JoinSide, images: RowImages) -> None:
-    """Become what the steps lead to."""
+    """Apply the steps to the rows and their chains."""
     for step in range(len(images.middle)):
         open_chains(mine.chains, mine.rows, images, step)
         close_chains(mine.chains, mine.rows, images, step)
@@ -175,7 +175,7 @@ def count_image(
     code = images.value[image, n_mine]
     other_image = images.other_image[image]
     has_other = other_image >= 0 and images.value[other_image, n_mine] == code
-    is_told = is_old and images.touched[image]
+    is_touched = is_old and images.touched[image]
     set_point(point, 0 if side == LEFT else n_theirs, images.value, image, n_mine)
     total = 0
     row = np.int64(theirs.chains.head[images.bucket[image]])
@@ -187,7 +187,7 @@ def count_image(
                 box = int(np.int64(tree.slot[found[i]]))
                 if (
                     has_other
-                    and not is_told
+                    and not is_touched
                     and is_inside(mine.boxes, box, images.value, other_image, n_mine)
                 ):
                     continue

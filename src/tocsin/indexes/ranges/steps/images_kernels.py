@@ -19,7 +19,7 @@ def place_images(delta: RowDelta, required: int, key: int, entry: Longs, out_ima
     """
     images, n = out_images, 0
     for i in range(len(delta.row)):
-        if not _is_news(delta, i):
+        if not _is_reported(delta, i):
             continue
         for side in range(2):
             born = delta.born_after[i] if side else delta.born_before[i]
@@ -50,7 +50,7 @@ def store_images(images: RowImages, rows: RowColumns) -> None:
 
 
 @kernel
-def _is_news(delta: RowDelta, i: int) -> bool:
+def _is_reported(delta: RowDelta, i: int) -> bool:
     """Whether the step changes or touches an entry."""
     n_different = 0
     for column in range(delta.before.shape[1]):

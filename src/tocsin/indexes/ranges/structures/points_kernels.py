@@ -51,12 +51,12 @@ class Grid(NamedTuple):
     bucket_capacity: Annotated[Ints, Column("buckets")]
     #: the smallest rectangle around its points; (inf, -inf, inf, -inf) if none
     bucket_box: Annotated[Floats, Column("buckets", 4, fill=np.inf)]
-    #: the least (hi, slot) that belongs into the bucket
+    #: the least (hi, slot) that belongs in the bucket
     bucket_hi: Annotated[Floats, Column("buckets", fill=-np.inf)]
     bucket_slot: Annotated[Ints, Column("buckets", fill=-1)]
     #: first bucket of each column
     column_start: Annotated[Ints, Column(Size("columns", plus=1))]
-    #: the least (lo, slot) that belongs into the column
+    #: the least (lo, slot) that belongs in the column
     column_lo: Annotated[Floats, Column("columns", fill=-np.inf)]
     column_slot: Annotated[Ints, Column("columns", fill=-1)]
     #: points there, places of extents given out, points tested in vain

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Ranking(NamedTuple):
-    """What kernels must know of a statement: top-k or MIN and MAX, upwards or downwards."""
+    """The properties of a statement that kernels depend on: top-k or MIN and MAX, ascending or descending."""
 
     #: whether the first row alone is the answer, reported as a VALUE
     is_minmax: bool

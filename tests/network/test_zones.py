@@ -56,7 +56,7 @@ def test_a_map_is_read_back_to_the_bit(zones: Zones) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', '{"format": "tocsin zones 1"}', "[1]"])
 def test_other_texts_are_no_map(text: str) -> None:
-    with pytest.raises(StateError, match="no map"):
+    with pytest.raises(StateError, match="not a map of zones"):
         Zones.from_json(text)
 
 

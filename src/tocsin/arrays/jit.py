@@ -17,11 +17,13 @@ from numba import extending
 from numba.core import types
 from numba.extending import intrinsic, models, overload, register_model, typeof_impl
 
+from tocsin.arrays import kernel_cache
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Division by zero gives an infinity or NaN, as in IEEE.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: No reference counting. Numba counts references to every array of a named tuple, atomically, at every call
 #: that passes it on: with many columns and small kernels that costs more than the work.
 _UNCOUNTED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
@@ -29,12 +31,12 @@ _UNCOUNTED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call."""
-    return cast(Callable[P, R], numba.njit(**_OPTIONS)(function))
+    return _cached(function, **_OPTIONS)
 
 
 def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `kernel`, for functions that only read and write the arrays they are given, and allocate none."""
-    return cast(Callable[P, R], numba.njit(**_UNCOUNTED)(function))
+    return _cached(function, **_UNCOUNTED)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,7 +44,15 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
     For small functions and those with one call site: a call would copy every column's descriptor.
     """
-    return cast(Callable[P, R], numba.njit(inline="always", **_UNCOUNTED)(function))
+    return _cached(function, inline="always", **_UNCOUNTED)
+
+
+def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """The function's dispatcher, with a cache on disk; with `NUMBA_DISABLE_JIT=1`, the function."""
+    kernel: Any = numba.njit(**options)(function)
+    if hasattr(kernel, "overloads"):
+        kernel._cache = kernel_cache.KernelCache(kernel)
+    return cast(Callable[P, R], kernel)
 
 
 #: Entry points by kernel: to ask the dispatcher takes as long as a small batch.

@@ -22,6 +22,8 @@ from hypothesis import HealthCheck, settings
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 #: The folders of the indexes, those first that take longest.
 FOLDERS = ("ranges", "preferences", "thresholds", "matching", "filters")
+# What is compiled is not said: tests look at the log and at standard error.
+os.environ.setdefault("TOCSIN_QUIET", "1")
 _FOLDER = re.compile(rf"(?:^tests/indexes/|\[)({'|'.join(FOLDERS)})(?=[/:])")
 
 _shared = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -26,8 +26,15 @@ _HEADER = b"tocsin kernel 1\n"
 _dumps: Any = serialize.dumps
 _rebuilt: Any = vars(compiler)["CompileResult"]._rebuild
 
+#: Whether a kernel that is not there is compiled; else it raises KernelMissing.
+may_compile = True
+
 #: What this process is compiling now: the kernel's file, its dispatcher, and the folder of its lock.
 _claims: dict[str, tuple[Any, str]] = {}
+
+
+class KernelMissing(Exception):
+    """A kernel has not been compiled, and may not be now."""
 
 
 class KernelCache(caching._Cache):
@@ -62,6 +69,8 @@ class KernelCache(caching._Cache):
             return None
         name = self._file_name(signature, target.codegen())
         found = self._find(name, target)
+        if found is None and not may_compile:
+            raise KernelMissing(f"{self._kernel.py_func.__module__}.{self._kernel.py_func.__qualname__}")
         if found is None:
             compilation.begin(self._kernel)
             if self._claim(name):

@@ -19,6 +19,7 @@ COMMANDS = {
     "serve": ("tocsin.cli.serve", "serve standing queries over HTTP and WebSockets, with a page"),
     "status": ("tocsin.cli.status", "show how a job is doing"),
     "validate": ("tocsin.cli.validate", "check a job file without running it"),
+    "warm": ("tocsin.cli.warm", "compile ahead what statements need"),
     "watch": ("tocsin.cli.watch", "run standing queries over files or standard input, print what changes"),
 }
 

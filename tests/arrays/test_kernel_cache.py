@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from numba.core import config
 
+import tocsin
 from tests.cli.commands import PATIENCE, ROOT, environment
 from tests.conftest import INTERPRETED
-from tocsin.arrays import kernel_cache, kernel_folders
+from tocsin.arrays import kernel_cache, kernel_folders, kernel_keys
 from tocsin.arrays.jit import lean_kernel
 from tocsin.arrays.kernel_keys import content_key, variant_key
 
@@ -209,9 +210,8 @@ def test_the_user_s_own_kernels_have_the_cache_of_numba(project: Path) -> None:
     )
     variables = {"NUMBA_CACHE_DIR": str(project / "numba")}
     assert run(project, **variables) == ([2, 6], 2, "")
-    assert [path.suffix for path in (project / "numba").rglob("users.other*")] == [".nbc", ".nbi"] or [
-        path.suffix for path in (project / "numba").rglob("users.other*")
-    ] == [".nbi", ".nbc"]
+    found = {path.suffix for path in (project / "numba").rglob("users.other*")}
+    assert found == {".nbc", ".nbi"}
 
 
 @pytest.fixture
@@ -245,9 +245,8 @@ def test_folders_are_tried_in_order(nowhere: Path, tmp_path: Path, monkeypatch: 
     assert found == [str(nowhere / "TOCSIN_KERNEL_CACHE"), last]
     monkeypatch.setitem(vars(config), "CACHE_DIR", str(tmp_path / "numba"))
     monkeypatch.delenv("TOCSIN_KERNEL_CACHE")
-    assert kernel_folders.folders() == ([str(tmp_path / "numba" / "tocsin")],) * 1 + (
-        str(tmp_path / "numba" / "tocsin"),
-    )
+    beside_numba_s = str(tmp_path / "numba" / "tocsin")
+    assert kernel_folders.folders() == ([beside_numba_s], beside_numba_s)
     monkeypatch.setenv("TOCSIN_KERNEL_CACHE", str(tmp_path / "named"))
     assert kernel_folders.folders() == ([str(tmp_path / "named")], str(tmp_path / "named"))
 
@@ -431,13 +430,19 @@ def test_what_makes_no_difference_is_not_in_a_key(tmp_path: Path, old: str, new:
 def test_intrinsics_count_by_the_source_of_their_module(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tocsin.arrays import kernel_keys
-
     source = BODY.replace("helper(x) + TABLE", "intrinsics.first_bit(x) + TABLE")
     before = content_key(_module(tmp_path / "a.py", source).main)
     monkeypatch.setattr(kernel_keys, "_descriptions", {})
     monkeypatch.setattr(kernel_keys, "_source", lambda module: f"edited {module.__name__}")
     assert before != content_key(_module(tmp_path / "a.py", source).main)
+
+
+@compiled
+def test_a_module_without_source_counts_by_the_version(tmp_path: Path) -> None:
+    module = _module(tmp_path / "a.py", BODY)
+    assert kernel_keys._source(module) != tocsin.__version__
+    (tmp_path / "a.py").unlink()
+    assert kernel_keys._source(module) == tocsin.__version__
 
 
 @compiled

@@ -18,6 +18,8 @@ import numba
 import numpy as np
 from numba.core import config
 
+from tocsin import __version__
+
 #: What Numba takes from the environment and lets into the code it makes.
 _SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 
@@ -98,9 +100,12 @@ def _described_module(module: ModuleType) -> tuple[list[str], list[Any]]:
 
 
 def _source(module: ModuleType) -> str:
+    """A digest of a module's source; where that is not installed, the version stands for it."""
     loader: Any = module.__spec__.loader if module.__spec__ else None
-    data: bytes = loader.get_data(module.__file__)
-    return sha256(data).hexdigest()
+    try:
+        return sha256(loader.get_data(module.__file__)).hexdigest()
+    except (OSError, AttributeError):
+        return __version__
 
 
 def _refer(

@@ -59,7 +59,11 @@ def main(arguments: Sequence[str]) -> int:
         print("no folder is writable; set TOCSIN_KERNEL_CACHE to one that is", file=sys.stderr)
         return BAD_USAGE
     since = time.monotonic()
-    forms = _run_all(numbers, indexes, options.processes, is_check=options.check)
+    try:
+        forms = _run_all(numbers, indexes, options.processes, is_check=options.check)
+    except KeyboardInterrupt:
+        print("interrupted; what has been compiled is kept", file=sys.stderr)
+        return BAD_DATA
     if options.check:
         return _report_missing(forms, found)
     count = sum(form.compiled for form in forms)
@@ -117,9 +121,13 @@ def _run_all(
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
     ):
         futures = [pool.submit(run_form, number, indexes, is_check=is_check) for number in numbers]
-        for future in as_completed(futures):
-            done.append(future.result())
-            shown.update(len(done), sum(form.compiled for form in done))
+        try:
+            for future in as_completed(futures):
+                done.append(future.result())
+                shown.update(len(done), sum(form.compiled for form in done))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return done
 
 
@@ -136,6 +144,7 @@ def run_form(number: int, indexes: dict[str, str], *, is_check: bool) -> Form:
     from tocsin.arrays import kernel_cache
     from tocsin.arrays.compiling import compilation
     from tocsin.cli.workload import MANY, run
+    from tocsin.errors import IndexRefused
 
     logging.disable()
     kernel_cache.may_compile = not is_check
@@ -145,6 +154,10 @@ def run_form(number: int, indexes: dict[str, str], *, is_check: bool) -> Form:
             run(Path(folder), numbers=[number], many=MANY, indexes=indexes)
     except kernel_cache.KernelMissing as missing:
         return Form(number, 0, str(missing))
+    except IndexRefused:
+        # The job names an index that holds other forms of this kind only.
+        if not indexes:
+            raise
     return Form(number, compilation.count - before, None)
 
 

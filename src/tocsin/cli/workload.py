@@ -16,6 +16,7 @@ import pyarrow as pa
 from tocsin.engine.engine import Engine
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.language import Catalog, Join, Plan, parse, plan
+from tocsin.pipeline.sharding import shard_of
 from tocsin.planning.questions import question_of, source_kind
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -108,6 +109,8 @@ def run(
 
     With `many`, each template gets that many subscriptions in the end.
     """
+    # On Spark, a subscription's shard is found by its id.
+    shard_of("0", 2)
     engine = Engine(indexes=indexes)
     named = {source for number in numbers for source in _sources(TEMPLATES[number][0])}
     for declared in SOURCES:

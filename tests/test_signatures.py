@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.commands import ROOT, environment
 from tests.conftest import INTERPRETED
-from tocsin.cli.workload import MANY, run
+from tocsin.cli.workload import run
 
 
 def signatures() -> dict[str, list[str]]:
@@ -41,7 +41,7 @@ def _distinct(compiled: list[tuple[Any, ...]]) -> list[str]:
 def main() -> None:
     """Print the signatures that the public API leads to."""
     with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), many=MANY)
+        run(Path(folder))
     papers = [name for name in sys.modules if name.startswith("tocsin.papers")]
     print(json.dumps({"signatures": signatures(), "papers": papers}))
 

@@ -244,7 +244,7 @@ def emit_crossing(
     """
     at = place - 1 if n_crossing > 0 else place
     while n_crossing != 0:
-        node = find_node(nodes, top, at)
+        node = find_node(nodes, int(np.int64(top)), at)
         row, key, tie = int(nodes.row[node]), nodes.key[node], int(nodes.tie[node])
         if n_crossing > 0:
             if not is_changed[row]:
@@ -263,10 +263,10 @@ def trim_list(nodes: TreapNodes, lists: LongListColumns, list_id: int, length: i
     """Trim a list to `length`; if that removes rows, its floor is its last row."""
     while size_of(nodes, int(lists.top[list_id])) > length:
         top = int(lists.top[list_id])
-        last = find_node(nodes, top, size_of(nodes, top) - 1)
+        last = find_node(nodes, int(np.int64(top)), size_of(nodes, top) - 1)
         remove_row(nodes, lists.top, list_id, nodes.key[last], int(nodes.tie[last]))
         top = int(lists.top[list_id])
-        last = find_node(nodes, top, size_of(nodes, top) - 1)
+        last = find_node(nodes, int(np.int64(top)), size_of(nodes, top) - 1)
         lists.floor[list_id] = nodes.key[last]
         lists.floor_tie[list_id] = nodes.tie[last]
 

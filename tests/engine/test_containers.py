@@ -385,6 +385,20 @@ def test_what_does_not_fit_is_refused_whoever_stands_beside_it(kind: str, value:
         assert engine.counts("t")["rows"] == 0
 
 
+@pytest.mark.parametrize("day", [2_932_897, -719_163, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s")])
+def test_days_that_only_arrow_has_are_refused_in_a_date_column(day: int, kind: pa.DataType) -> None:
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "int", "day": "date"})
+    sid = engine.subscribe("SELECT DISTINCT day FROM t")
+    days = pa.array([None, day if kind == pa.date32() else day * 86_400], kind)
+    for column in (days, days.dictionary_encode(), pa.chunked_array([days])):
+        with pytest.raises(RowError, match=r"row 1: .* is not a date: the years are 1 to 9999"):
+            engine.publish("t", pa.table({"k": [1, 2], "day": column}))
+    assert engine.counts("t")["rows"] == 0
+    assert engine.result(sid).num_rows == 0
+
+
 @pytest.mark.parametrize("hours", [-12, 12])
 def test_times_that_leave_the_years_in_utc_are_refused_alone_too(hours: int) -> None:
     year = (9999, 12, 31, 23) if hours < 0 else (1, 1, 1, 1)

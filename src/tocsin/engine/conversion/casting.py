@@ -30,7 +30,7 @@ def cast(array: pa.Array, kind: ColumnType) -> pa.Array:
     have = array.type
     array = without_nan(array)
     if have.equals(kind.arrow):
-        if kind.is_timestamp:
+        if kind.is_timestamp or kind.is_date:
             refuse_years(array)
         return array
     if array.null_count == len(array):
@@ -132,7 +132,9 @@ def _times(array: pa.Array) -> pa.Array:
 
 
 def refuse_years(times: pa.Array) -> None:
-    """Raise ConversionError for a time outside the years 1 to 9999."""
+    """Raise ConversionError for a time or a date outside the years 1 to 9999, one of FAILURES at least."""
+    if pa.types.is_date(times.type):
+        times = times.cast(pa.timestamp("us"))
     ends = pc.min_max(times.cast(pa.int64()))
     least, most = ends["min"].as_py(), ends["max"].as_py()
     if least is not None and not (least >= EARLIEST and most <= LATEST):
@@ -154,7 +156,7 @@ def _dates(array: pa.Array, kind: ColumnType) -> pa.Array:
     have = array.type
     if pa.types.is_date(have):
         days = array.cast(pa.date32())
-        refuse_years(days.cast(pa.timestamp("us")))
+        refuse_years(days)
         return days
     if pa.types.is_timestamp(have):
         whole = _times(array).cast(pa.int64()).fill_null(0).to_numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -530,3 +531,15 @@ def test_a_very_long_number_is_shown_short(digits: int) -> None:
         with pytest.raises(tocsin.Error) as refused:
             attempt()
         assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint"])
+def test_a_decimal_of_a_short_text_is_not_expanded(kind: str) -> None:
+    # In full it has more digits than fit memory.
+    huge = Decimal("-1E+999999999")
+    engine = tocsin.Engine()
+    engine.create_table("t", key="k", columns={"k": "string", "n": kind})
+    for rows in ([{"k": "a", "n": huge}], {"k": ["a"], "n": [huge]}):
+        with pytest.raises(tocsin.RowError, match=r"row 0: .* does not fit"):
+            engine.publish("t", rows)
+    engine.publish("t", [{"k": "a", "n": Decimal("0E+999999999")}])

@@ -103,6 +103,9 @@ def _whole(value: Any, kind: ColumnType) -> int:
     bits = 31 if kind.name == "int" else 63
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise ConversionError
+    if isinstance(value, Decimal) and value and value.adjusted() > 18:
+        # As an integer it might fill the memory.
+        raise ConversionError(f"it does not fit {bits + 1} bits")
     try:
         whole = int(value)
     except (OverflowError, ValueError):

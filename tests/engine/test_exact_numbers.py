@@ -239,3 +239,43 @@ def test_sparse_values_of_any_type_are_exact_or_refused(value: Any) -> None:
     for rows in ([{"a": value}], [{"a": [value]}], {"a": [value]}, {"a": [value] * 100}):
         with pytest.raises(RowError, match="is not a double"):
             engine.publish("s", rows)
+
+
+@pytest.mark.parametrize("where", ["", " WHERE x >= 0", " WHERE x >= 0 AND k >= 0"])
+@settings(max_examples=20, deadline=None)
+@given(cents=st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20))
+def test_decimals_are_summed_exactly(where: str, cents: list[int]) -> None:
+    """Their nearest doubles are not: 0.1 + 0.2 of them is no 0.3."""
+    engine = Engine()
+    engine.create_table("t", key="k", columns={"k": "bigint", "d": "decimal(14,2)", "x": "double"})
+    total = engine.subscribe(f"SELECT SUM(d) FROM t{where}")
+    mean = engine.subscribe(f"SELECT AVG(d) FROM t{where}")
+    rows = [{"k": k, "d": Decimal(value).scaleb(-2), "x": 1.0} for k, value in enumerate(cents)]
+    changes = engine.publish("t", rows).to_pylist()
+    expected = {total: sum(cents) / 100, mean: sum(cents) / len(cents) / 100}
+    assert {change["subscription"]: change["score"] for change in changes} == expected
+    manifest, arrays = engine.state()
+    older = {name: array for name, array in arrays.items() if not name.endswith("/per_unit")}
+    for name in older:
+        if name.endswith("/index/value"):
+            older[name] = older[name].copy()
+            older[name][:, -1] /= 100
+    for state in (arrays, older):
+        again = Engine.from_state(manifest, state)
+        assert again.result(total).column(0).to_pylist() == [sum(cents) / 100]
+        again.publish("t", [{"k": 0, "d": Decimal("0.01"), "x": 1.0}])
+        assert again.result(total).column(0).to_pylist() == [(sum(cents) - cents[0] + 1) / 100]
+
+
+def test_subscriptions_that_refuse_rows_are_named() -> None:
+    engine = Engine()
+    engine.create_stream("s")
+    engine.subscribe("SELECT * FROM s WHERE a = 1 AND b = 2", id="both")
+    engine.subscribe("SELECT * FROM s WHERE b = 2", id="b")
+    rows = [{"a": 2**53 + 1, "b": 2}]
+    assert engine.refusing("s", rows) == ["both"]
+    assert engine.refusing("s", [{"a": 1, "b": 2}]) == []
+    with pytest.raises(RowError):
+        engine.publish("s", rows)
+    engine.unsubscribe("both")
+    assert engine.publish("s", rows).column("subscription").to_pylist() == ["b"]

@@ -83,6 +83,12 @@ class Slots:
         self._free[self._n_free : needed] = slots
         self._n_free = needed
 
+    def live(self) -> Ints:
+        """The slots in use, ascending. Cost: linear in all slots."""
+        is_live = np.ones(self.top, np.bool_)
+        is_live[self._free[: self._n_free]] = False
+        return np.flatnonzero(is_live).astype(np.int32)
+
     def arrays(self) -> Arrays:
         return {"top": np.array([self.top]), "free": self._free[: self._n_free].copy()}
 

@@ -201,14 +201,9 @@ class Engine:
             check_limits(upserts, self._subscriptions.limits_of(source), source=name)
             delta = source.apply(upserts, deletes, each=each)
             return self._subscriptions.emit_row_changes(source, delta, with_rows=rows, pairs=pairs)
-        assert source.schema.columns is not None
-        batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
-        if source.time is not None:
-            refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
-        check_limits(batch.rows, self._subscriptions.limits_of(source), source=name)
-        return self._subscriptions.emit_row_changes(
-            source, source.apply(batch.rows, each=each), with_rows=rows
-        )
+        arrived = self._read_window(source, data)
+        check_limits(arrived, self._subscriptions.limits_of(source), source=name)
+        return self._subscriptions.emit_row_changes(source, source.apply(arrived, each=each), with_rows=rows)
 
     @locked
     def delete(
@@ -362,6 +357,19 @@ class Engine:
         return rows_beyond(rows, self._subscriptions.limits_with(self._source(name), planned))
 
     @locked
+    def refusing(self, name: str, data: Any, /) -> list[str]:
+        """Ids of the subscriptions because of which `publish` refuses rows: it cannot keep them exactly.
+
+        Raises RowError for rows that are invalid whatever is subscribed to. Changes nothing. Cost: linear in
+        the rows, for each kind of statement.
+        """
+        source = self._source(name)
+        if isinstance(source, Stream):
+            return self._subscriptions.refusing(source, source.read(data))
+        rows = source.read(data)[0] if isinstance(source, Table) else self._read_window(source, data)
+        return self._subscriptions.refusing(source, rows)
+
+    @locked
     def counts(self, name: str) -> dict[str, int]:
         """Counters of a source: rows numbered, late rows dropped, rows without a weight for a threshold."""
         source = self._source(name)
@@ -421,6 +429,15 @@ class Engine:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownSource(f"there is no table or stream {name!r}{hint}")
         return self._sources[name]
+
+    def _read_window(self, source: Window, data: Any) -> pa.Table:
+        """Rows of a windowed stream, checked by themselves."""
+        name = source.schema.name
+        assert source.schema.columns is not None
+        batch = read_batch(data, source.schema.columns, source=name, key=source.schema.key, extra=None)
+        if source.time is not None:
+            refuse_nulls(batch.rows.column(source.time), name=source.time, source=name, role="time")
+        return batch.rows
 
     def _table(self, name: str) -> Table:
         source = self._source(name)

@@ -12,12 +12,13 @@ from tocsin.arrays.types import Arrays, Ints
 from tocsin.engine import saving
 from tocsin.engine.changes import changes_table
 from tocsin.engine.conversion.exactness import Limits, check_limits, least_limits
+from tocsin.engine.conversion.small_batch import SmallBatch
 from tocsin.engine.groups import EventGroup, Group, JoinGroup, RowGroup, Source, build_group
 from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.parameters import ParameterBatch
 from tocsin.engine.registry import SubscriptionRegistry
 from tocsin.engine.sources.deltas import SourceDelta
-from tocsin.engine.sources.streams import Stream
+from tocsin.engine.sources.streams import EventBatch, Stream
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
 from tocsin.engine.spaces.space_registry import SpaceRegistry, SubscriptionSurvey
@@ -178,6 +179,18 @@ class Subscriptions:
             limits += [key.limits(source.store.schema) for key in self._spaces.maintained(name)]
             self._limits[name] = least_limits(limits)
         return self._limits[name]
+
+    def refusing(self, source: Source, rows: pa.Table | SmallBatch | EventBatch) -> list[str]:
+        """Ids of the subscriptions that cannot be kept exactly with these rows. Cost: linear, a group."""
+        name = source.schema.name
+        ids: list[str] = []
+        for _, group in self._groups_of(name):
+            if isinstance(rows, EventBatch):
+                slots = cast(EventGroup, group).refusing(rows)
+            else:
+                slots = cast(RowGroup, group).refusing(name, rows)
+            ids += self.registry.ids.gather(group.owner[slots]).to_pylist()
+        return ids
 
     def limits_with(self, source: Source, planned: Iterable[PlannedStatement]) -> Limits:
         """The limits of a source, also within those of statements that may have no subscriptions yet."""

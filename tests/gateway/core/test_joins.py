@@ -63,8 +63,8 @@ def test_an_old_verdict_ends_no_subscription_of_the_same_name(
     hub.publish("b", "arrow", arrow(200), tenant="t")
     hub.subscribe("t", JOIN, {}, grants=ALL, id="j")
     hub.publish("a", "arrow", arrow(1), tenant="t")
-    assert "200 pairs" in hub.drain_overgrown()["t/j"]
-    assert hub.drain_overgrown() == {}
+    assert "200 pairs" in hub.drain_ended()["t/j"]
+    assert hub.drain_ended() == {}
     with pytest.raises(NotFound):
         hub.subscription("t", "j")
     hub.subscribe("t", TOP, {}, grants=ALL, id="j")
@@ -72,7 +72,7 @@ def test_an_old_verdict_ends_no_subscription_of_the_same_name(
     kept, number = hub.result("t", "j"), hub.number
     # What was ended is on the record: another limit makes no difference to it.
     again = reopened(hub, tmp_path, max_limit)
-    assert again.drain_overgrown() == {}
+    assert again.drain_ended() == {}
     assert again.number == number
     assert again.result("t", "j") == kept
     [missed] = again.open([WatchRequest("t", "j", number - 1)])
@@ -89,7 +89,7 @@ def test_deleting_rows_ends_a_join_too(hub: Hub, tmp_path: Path) -> None:
     hub.subscribe("t", JOIN, {}, grants=ALL, id="j")
     ack = hub.delete("a", ["0"], tenant="t")
     assert (ack.changes, ack.caused) == (0, 0)
-    assert list(hub.drain_overgrown()) == ["t/j"]
+    assert list(hub.drain_ended()) == ["t/j"]
     again = reopened(hub, tmp_path)
     assert again.live("t") == 0
     again.close()
@@ -115,7 +115,7 @@ def test_a_hundred_million_pairs_are_never_built(hub: Hub) -> None:
     ack, peak = peak_of(lambda: hub.publish("b", "arrow", arrow(MANY), tenant="t"))
     assert (ack.rows, ack.changes) == (MANY, 0)
     assert peak < 10 * usual
-    assert str(MANY * MANY) in hub.drain_overgrown()["t/early"]
+    assert str(MANY * MANY) in hub.drain_ended()["t/early"]
     hub.subscribe("t", JOIN, {}, grants=ALL, id="late")
     for ask in (
         lambda: hub.result("t", "late"),
@@ -198,13 +198,13 @@ def test_many_joins_of_a_tenant_are_counted_together(hub: Hub) -> None:
             hub.subscribe(tenant, JOIN, {}, grants=ALL, id=f"j{number}")
     hub.subscribe("heavy", JOIN, {}, grants=ALL, id="last")
     hub.publish("a", "arrow", arrow(1), tenant="t")
-    ended = hub.drain_overgrown()
+    ended = hub.drain_ended()
     assert set(ended) == {"heavy/last", *(f"heavy/j{number}" for number in range(5, 20))}
     assert "2079 pairs at once, and at most 500 are allowed for all of them" in ended["heavy/last"]
     assert hub.live("heavy") == 5
     assert hub.live("light") == 4
     hub.delete("a", ["0"], tenant="t")
-    assert hub.drain_overgrown() == {}
+    assert hub.drain_ended() == {}
 
 
 def test_the_largest_joins_are_ended_first() -> None:

@@ -57,6 +57,10 @@ class Group(ABC):
     def limits(self, source: str) -> Limits:
         """The limits within which the group's index is exact."""
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions. Cost: linear."""
+        return self._slots.live()
+
     def size(self, slot: int) -> int:
         """How many rows one subscription's current answer has."""
         return int(self.result(slot).num_rows)

@@ -22,6 +22,7 @@ from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
 from tocsin.engine.sources.streams import EventBatch, Stream
+from tocsin.errors import RowError
 from tocsin.indexes.contract import Index, ThresholdIndex
 from tocsin.indexes.matching import (
     Conjunctions,
@@ -69,6 +70,14 @@ class EventGroup(Group):
     @abstractmethod
     def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
         """The changes of the group's subscriptions; `given` is what `read` returned."""
+
+    def refusing(self, batch: EventBatch) -> Ints:
+        """The subscriptions that cannot read this batch exactly. Raises RowError if it is invalid."""
+        try:
+            self.read(batch)
+        except RowError:
+            return self.live()
+        return np.empty(0, np.int32)
 
     def ended(self, changes: ChangeSet) -> Ints:
         """The subscriptions that these changes end."""
@@ -187,7 +196,24 @@ class MatchGroup(EventGroup):
         self._index.register(slots, predicates)
 
     def read(self, batch: EventBatch) -> Any:
-        return batch.events(self._index.asks)
+        try:
+            return batch.events(self._index.asks)
+        except RowError:
+            if not self._index.forget_terminated():
+                raise
+            return batch.events(self._index.asks)
+
+    def refusing(self, batch: EventBatch) -> Ints:
+        batch.events(lambda attribute: False)
+
+        def is_refused(name: str) -> bool:
+            try:
+                batch.events(lambda attribute: attribute == name)
+            except RowError:
+                return True
+            return False
+
+        return self._index.slots_asking(is_refused)
 
     def apply(self, batch: EventBatch, given: Any, top: int | None) -> ChangeSet:
         self._batch = batch

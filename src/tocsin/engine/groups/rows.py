@@ -12,13 +12,21 @@ import pyarrow as pa
 from tocsin.arrays.changes import LEAVE, ChangeSet
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.engine.conversion.arrow import one_array, with_nulls
-from tocsin.engine.conversion.exactness import Limits, comparison_limits, double_limits, least_limits
+from tocsin.engine.conversion.exactness import (
+    Limits,
+    check_limits,
+    comparison_limits,
+    double_limits,
+    least_limits,
+)
 from tocsin.engine.conversion.intake import NAME
+from tocsin.engine.conversion.small_batch import SmallBatch
 from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
+from tocsin.errors import RowError
 from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
@@ -46,6 +54,14 @@ class RowGroup(Group):
     @abstractmethod
     def index(self) -> BoundIndex:
         """The index that maintains the group's subscriptions."""
+
+    def refusing(self, source: str, rows: pa.Table | SmallBatch) -> Ints:
+        """The subscriptions that cannot be kept exactly with these rows. Cost: linear in the rows."""
+        try:
+            check_limits(rows, self.limits(source), source=source)
+        except RowError:
+            return self.live()
+        return np.empty(0, np.int32)
 
     def size(self, slot: int) -> int:
         return len(self.index.result(np.array([slot], np.int32)).row)
@@ -119,7 +135,10 @@ class SelectGroup(RowGroup):
 
 
 class AggregateGroup(RowGroup):
-    """`SELECT MIN(y) FROM t WHERE box`, and MAX, COUNT, SUM, AVG: one value."""
+    """`SELECT MIN(y) FROM t WHERE box`, and MAX, COUNT, SUM, AVG: one value.
+
+    Decimals are summed in units of their last place, which are whole, so that the sum is exact.
+    """
 
     engine = "ranges"
 
@@ -138,8 +157,12 @@ class AggregateGroup(RowGroup):
         self._limits = comparison_limits(
             schema, [*box, plan.column] if self._is_extreme and plan.column else box
         )
+        #: units in 1, of a column that is summed
+        self._per_unit = 1.0
         if plan.function in ("sum", "avg") and plan.column:
             self._limits = least_limits([self._limits, double_limits(schema, [plan.column])])
+            kind = schema.field(plan.column).type
+            self._per_unit = 10.0**kind.scale if pa.types.is_decimal(kind) else 1.0
 
     @property
     def index(self) -> RowIndex:
@@ -152,10 +175,28 @@ class AggregateGroup(RowGroup):
         return self._limits
 
     def scores(self, changes: ChangeSet) -> Floats:
-        return changes.score if self._grid is None else self._grid.doubles(changes.score)
+        if self._grid is not None:
+            return self._grid.doubles(changes.score)
+        return changes.score if self._per_unit == 1 else changes.score / self._per_unit
 
     def apply_silently(self, source: str, delta: SourceDelta) -> None:
         self._index.follow(self._index_delta(delta))
+
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), "per_unit": np.array([self._per_unit])}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Before `per_unit` was saved, decimals were summed as doubles."""
+        saved = float(arrays["per_unit"][0]) if "per_unit" in arrays else 1.0
+        if saved != self._per_unit:
+            rows = arrays["index/value"].copy()
+            rows[:, -1] = self._in_units(rows[:, -1])
+            arrays = {**arrays, "index/value": rows}
+        super().restore(arrays)
+
+    def _in_units(self, values: Floats) -> Floats:
+        """Decimals in units of their last place. Exact: within the limits they have at most 15 digits."""
+        return values if self._per_unit == 1 else np.rint(values * self._per_unit)
 
     def _index_delta(self, delta: SourceDelta) -> RowDelta:
         """The delta as the index takes it."""
@@ -168,8 +209,8 @@ class AggregateGroup(RowGroup):
         else:
             read = delta.coordinates if self._is_extreme else delta.floats
             y_before, y_after = read(self._column)
-            before.append(y_before)
-            after.append(y_after)
+            before.append(self._in_units(y_before))
+            after.append(self._in_units(y_after))
         return delta.for_index(before, after, np.zeros(len(delta), np.bool_))
 
     def result(self, slot: int) -> pa.Table:
@@ -183,7 +224,7 @@ class AggregateGroup(RowGroup):
         elif self._function == "count":
             column = pa.array([int(value)], pa.int64())
         else:
-            column = pa.array([None if np.isnan(value) else value], pa.float64())
+            column = pa.array([None if np.isnan(value) else value / self._per_unit], pa.float64())
         return pa.table({self._name: column})
 
     def keys(self, changes: ChangeSet) -> pa.ChunkedArray:

@@ -17,6 +17,11 @@ PAIRS = 10
 #: How many times as many pairs all joins of a tenant may change by, together.
 TOGETHER = 5
 
+#: Why a subscription is ended by another tenant's rows, which are not refused for its sake.
+INEXACT = (
+    "a row has a value that this statement cannot compare or sum exactly: narrow it, and register it again"
+)
+
 #: Kinds of statements whose answer no LIMIT bounds.
 UNLIMITED = ("rows", "join", "distinct")
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from tocsin.engine.engine import Engine
 from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.sources.catalog import Declaration
-from tocsin.errors import ParameterError, StateError, UnknownSource
-from tocsin.gateway.core.answer_limits import MAX_LIMIT, most_pairs, overgrown_joins
+from tocsin.errors import ParameterError, RowError, StateError, UnknownSource
+from tocsin.gateway.core.answer_limits import INEXACT, MAX_LIMIT, most_pairs, overgrown_joins
 from tocsin.gateway.core.bodies import read_arrow, read_rows
 from tocsin.gateway.core.catalog import Subscription, SubscriptionCatalog, Template, full_id
 from tocsin.gateway.core.changes import by_subscription, newest_events, texts
@@ -45,13 +45,13 @@ class HubState(DurableHub):
         self._max_limit = max_limit
         self._recent_count = recent
         self._retained = retained, retained_characters
-        self._overgrown: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
         self._is_replaying = False
         super().__init__(folder)
 
-    def drain_overgrown(self) -> dict[str, str]:
-        """Take the joins ended for outgrowing the bound since the last call, with the reasons."""
-        found, self._overgrown = self._overgrown, {}
+    def drain_ended(self) -> dict[str, str]:
+        """Take the subscriptions that rows have ended since the last call, with the reasons."""
+        found, self._ended = self._ended, {}
         return found
 
     def _recover(self) -> None:
@@ -60,8 +60,8 @@ class HubState(DurableHub):
             super()._recover()
         finally:
             self._is_replaying = False
-            # Joins that replayed records ended: their watchers were notified before, or have gone.
-            self._overgrown = {}
+            # What replayed records ended: their watchers were notified before, or have gone.
+            self._ended = {}
 
     def _restore(self) -> int:
         history = History(per_subscription=self._retained[0], characters=self._retained[1])
@@ -150,11 +150,23 @@ class HubState(DurableHub):
             raise UnknownSource(f"there is no table or stream {name!r}")
         rows = read_rows(head["form"], record.body)
         with self._bounded(record, len(rows)) as pairs:
-            changes = self.engine.publish(name, rows, rows=True, pairs=pairs)
+            changes = self._publish(record, rows, pairs)
         self._sketches.publish(name, rows)
         ack = self._emit(record, changes, rows=len(rows))
         self._requests.remember(head, ack)
         return ack
+
+    def _publish(self, record: Record, rows: Any, pairs: PairBound | None) -> pa.Table:
+        """The changes of rows. Ends other tenants' subscriptions that cannot be exact with them."""
+        name, tenant = record.head["source"], record.head.get("tenant", "")
+        try:
+            return self.engine.publish(name, rows, rows=True, pairs=pairs)
+        except RowError:
+            refusing = self.engine.refusing(name, rows)
+            if not refusing or any(full.startswith(f"{tenant}/") for full in refusing):
+                raise
+            self._end_for(record, dict.fromkeys(refusing, INEXACT))
+        return self.engine.publish(name, rows, rows=True, pairs=pairs)
 
     def _emit(self, record: Record, changes: pa.Table, rows: int = 0) -> Ack:
         number = record.number
@@ -210,10 +222,14 @@ class HubState(DurableHub):
 
         yield PairBound(most_pairs(rows, self._max_limit), choose)
         if ended:
-            record.head["ended"] = list(ended)
-            for full in ended:
-                self._end(full)
-            self._overgrown |= ended
+            self._end_for(record, ended)
+
+    def _end_for(self, record: Record, ended: Mapping[str, str]) -> None:
+        """End subscriptions as a part of the record, and tell their watchers the reasons."""
+        record.head["ended"] = [*record.head.get("ended", ()), *ended]
+        for full in ended:
+            self._end(full)
+        self._ended |= ended
 
     def _number_of(self, full: str) -> int:
         """The record that created a subscription."""

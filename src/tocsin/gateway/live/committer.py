@@ -292,7 +292,7 @@ class GroupCommitter:
             result, failure = command.work(self._hub), None
         except Exception as raised:
             result, failure = None, raised
-        return _Outcome(command, result, failure, self._hub.drain_batches(), self._hub.drain_overgrown())
+        return _Outcome(command, result, failure, self._hub.drain_batches(), self._hub.drain_ended())
 
     async def _settle(self, outcomes: list[_Outcome], seconds: float) -> None:
         """Deliver to feeds, then resolve the caller, command by command. Yields to other tasks in between."""

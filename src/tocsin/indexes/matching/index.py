@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +43,8 @@ class EventMatcher:
         self._score_rule = score_rule
         #: attributes of all conjunctions, also of terminated ones
         self._attributes: set[str] = set()
+        #: whether some of them may have been terminated
+        self._has_terminated = False
         #: bool by slot: the slot has a subscription
         self._is_live: Bools = np.zeros(16, np.bool_)
         #: by attribute, bool by slot: the conjunction has several conditions on it
@@ -57,6 +59,7 @@ class EventMatcher:
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: that of the index."""
         self._index.terminate(slots)
+        self._has_terminated = True
         self._is_live[slots] = False
         for flags in self._repeated.values():
             flags[slots[slots < len(flags)]] = False
@@ -64,6 +67,25 @@ class EventMatcher:
     def asks(self, attribute: str) -> bool:
         """Whether some conjunction, perhaps a terminated one, has a predicate on an attribute."""
         return attribute in self._attributes
+
+    def forget_terminated(self) -> bool:
+        """From now on `asks` does not count conjunctions terminated so far; whether there were any.
+
+        Cost: linear in all conjunctions, if there were.
+        """
+        had_terminated, self._has_terminated = self._has_terminated, False
+        if had_terminated:
+            held = self._index.conjunctions(np.flatnonzero(self._is_live).astype(np.int32))
+            self._attributes = {held.names[number] for number in np.unique(_attribute(held)).tolist()}
+        return had_terminated
+
+    def slots_asking(self, refused: Callable[[str], bool]) -> Ints:
+        """The subscriptions with a predicate on an attribute that is refused. Cost: linear in all of them."""
+        slots = np.flatnonzero(self._is_live).astype(np.int32)
+        held = self._index.conjunctions(slots)
+        is_refused = np.array([refused(name) for name in held.names], np.bool_)
+        owner = np.repeat(np.arange(len(slots)), held.counts)
+        return slots[np.unique(owner[is_refused[_attribute(held)]])]
 
     def apply(self, events: Events | EventSets, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank.
@@ -112,7 +134,7 @@ class EventMatcher:
         self._is_live = ensure_capacity(self._is_live, top, False)
         self._is_live[slots] = True
         self._attributes.update(held.names)
-        attribute = (held.predicates["key"] - 1) // KINDS
+        attribute = _attribute(held)
         pairs = np.sort(np.repeat(np.arange(len(slots)), held.counts) * len(held.names) + attribute)
         place, number = np.divmod(np.unique(pairs[1:][pairs[1:] == pairs[:-1]]), max(len(held.names), 1))
         for each in np.unique(number).tolist():
@@ -129,3 +151,9 @@ class EventMatcher:
             return np.flatnonzero(self._is_live).astype(np.int32)
         found = [np.flatnonzero(self._repeated[name]) for name in sets.several if name in self._repeated]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found])).astype(np.int32)
+
+
+def _attribute(held: Conjunctions) -> Ints:
+    """The attribute of each predicate: its number in `held.names`."""
+    numbers: Ints = (held.predicates["key"] - 1) // KINDS
+    return numbers

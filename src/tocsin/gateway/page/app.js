@@ -119,7 +119,8 @@ class Page {
       if (failure.status !== 404) return toast(failure.message, "error");
     }
     this.remove(card.subscription.id);
-    (next?.querySelector("header button:last-child") || find("sql")).focus();
+    // A user who has gone elsewhere meanwhile stays there.
+    if (document.activeElement === document.body) (next?.querySelector("header button:last-child") || find("sql")).focus();
   }
 
   async explain(card) {

@@ -87,7 +87,7 @@ def test_options(engine: tocsin.Engine, refused: Refused, options: dict[str, Any
 )
 def test_an_epsilon_goes_with_top_k(engine: tocsin.Engine, refused: Refused, sql: str) -> None:
     engine.subscribe(sql)
-    assert "top-k alone" in refused(tocsin.ParameterError, engine.messages, "stocks", [ROW], epsilon=0.5)
+    assert "top-k only" in refused(tocsin.ParameterError, engine.messages, "stocks", [ROW], epsilon=0.5)
     assert engine.messages("stocks", [ROW]).num_rows > 0
 
 

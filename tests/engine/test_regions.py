@@ -200,7 +200,7 @@ def test_messages_do_not_describe_regions(engine: tocsin.Engine) -> None:
         engine.create_space(sql, a=0, b=0)
     sid = engine.subscribe(sql, a=0, b=0)
     row = {"name": "c", "x": 1.0, "z": 1, "y": 0.5}
-    with pytest.raises(tocsin.ParameterError, match="messages do not describe"):
+    with pytest.raises(tocsin.ParameterError, match="messages cannot describe"):
         engine.messages("shops", [row])
     engine.messages("shops", [row], others="ignore")
     assert engine.result(sid).column(0).to_pylist() == [0.5]

@@ -28,7 +28,7 @@ def test_nothing_is_lost_or_repeated_by_four_kills(tmp_path: Path) -> None:
         assert job.wait_for_batches(4), job.said
         kill(job.children("java")[0])
         assert job.finish() == 1
-        assert "the job has failed: Spark has ended" in job.said
+        assert "the job has failed: Spark has been killed" in job.said
     with Running(tmp_path) as job:
         assert job.wait_for_batches(6), job.said
         (jvm,) = job.children("org.apache.spark.deploy.SparkSubmit")

@@ -159,7 +159,7 @@ def test_tables_go_to_a_shard_each() -> None:
         ("subscriptions", [{"sql": TOP.replace("LIMIT 2", "LIMIT :k")}], ":k is missing"),
         ("subscriptions", [{"sql": TOP, "params": "in"}], "need no subscriptions"),
         ("subscriptions", [{"sql": TOP, "id": "one"}], "need no subscriptions"),
-        ("job", {**DENSE["job"], "epsilon": 0.5}, "top-k alone"),
+        ("job", {**DENSE["job"], "epsilon": 0.5}, "top-k only"),
         ("job", {**DENSE["job"], "epsilon": 2}, "less than or equal to 1"),
         ("job", {**DENSE["job"], "algorithm": "sparse"}, "has parameters"),
         ("job", {**DENSE["job"], "algorithm": "best"}, "algorithm"),

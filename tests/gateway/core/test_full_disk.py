@@ -67,7 +67,7 @@ def test_a_start_that_cannot_write_names_the_file(tmp_path: Path, monkeypatch: p
         Hub(tmp_path)
     assert "No space left" in str(refused.value)
     assert "log-" in str(refused.value)
-    assert "make room" in str(refused.value)
+    assert "free some space" in str(refused.value)
 
 
 def no_room(*_: object) -> None:

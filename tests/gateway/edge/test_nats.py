@@ -211,7 +211,7 @@ def test_nats_goes_away_and_a_space_comes_later(tmp_path: Path) -> None:
     server.start()
     try:
         with running(tmp_path / "data", nats=server.address, root=ROOT) as gateway:
-            assert "none that you may see" in refused(gateway, TOP, lo=0, hi=19)
+            assert "none that you may read yet" in refused(gateway, TOP, lo=0, hi=19)
             job = Job(server.address, TOP)
             asyncio.run(job.begin())
             given = {"sql": TOP, "params": {"lo": 0, "hi": 19}, "id": "s"}
@@ -379,7 +379,7 @@ def test_what_the_job_does_is_refused_here(fed: Gateway) -> None:
 def test_tenants_see_spaces_of_their_tables_and_no_condition_is_taken(fed: Gateway) -> None:
     for name, grants in (("blind", {"u": ""}), ("seeing", {"t": ""}), ("confined", {"t": "x > 3"})):
         fed.ok("POST", "/v1/tenants", {"name": name, "grants": grants, "subscriptions": 1})
-    assert "none that you may see" in refused(fed, TOP, fed.make_key("blind", "subscribe"), lo=1, hi=2)
+    assert "none that you may read yet" in refused(fed, TOP, fed.make_key("blind", "subscribe"), lo=1, hi=2)
     assert "condition on your rows" in refused(fed, TOP, fed.make_key("confined", "subscribe"), lo=1, hi=2)
     key = fed.make_key("seeing", "subscribe")
     given = {"sql": TOP, "params": {"lo": 1, "hi": 2}}

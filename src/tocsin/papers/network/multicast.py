@@ -58,7 +58,8 @@ def coordinates(distance: Ints) -> Floats:
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
     values, vectors = np.linalg.eigh(-0.5 * centred)
     kept = np.argsort(values)[::-1][:COORDINATES]
-    return np.asarray(vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0)))
+    # The last digits differ from machine to machine, and with them the clusters of brokers between two centres.
+    return np.asarray((vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))).round(6))
 
 
 def _clusters(places: Floats, members: Ints, count: int, random: np.random.Generator) -> list[Ints]:

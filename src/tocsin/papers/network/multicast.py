@@ -58,7 +58,7 @@ def coordinates(distance: Ints) -> Floats:
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
     values, vectors = np.linalg.eigh(-0.5 * centred)
     kept = np.argsort(values)[::-1][:COORDINATES]
-    # The last digits differ from machine to machine, and with them the clusters of brokers between two centres.
+    # The last digits differ from machine to machine, and with them the clusters of brokers in the middle.
     return np.asarray((vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))).round(6))
 
 

@@ -33,5 +33,5 @@ CATALOG = {
 }
 
 
-def planned(sql: str) -> Plan:
+def plan_of(sql: str) -> Plan:
     return plan(parse(sql), CATALOG)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.language.catalog import planned
+from tests.language.catalog import plan_of
 from tocsin.errors import ParameterError
 from tocsin.language import Match, Threshold, bind, bind_match, scale
 
@@ -26,7 +26,7 @@ def bound(sql: str, **columns: Any) -> dict[str, Any]:
     arrays = {
         name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()
     }
-    return bind(planned(sql), arrays, max(map(len, arrays.values()), default=1))
+    return bind(plan_of(sql), arrays, max(map(len, arrays.values()), default=1))
 
 
 def fails(sql: str, **columns: Any) -> str:
@@ -111,7 +111,7 @@ def test_top_k_and_scored_rows() -> None:
 
 
 def test_without_parameters_values_are_broadcast() -> None:
-    arrays = bind(planned("SELECT symbol FROM stocks WHERE risk < -0.0 ORDER BY per LIMIT 3"), {}, 2)
+    arrays = bind(plan_of("SELECT symbol FROM stocks WHERE risk < -0.0 ORDER BY per LIMIT 3"), {}, 2)
     assert arrays["k"].tolist() == [3, 3]
     assert arrays["hi"].tolist() == [[-5e-324]] * 2
     assert arrays["theta"].shape == (2, 0)
@@ -160,7 +160,7 @@ THRESHOLD = "SELECT SUM({0}) FROM trades HAVING SUM({0}) >= :tau"
 
 def test_scales() -> None:
     for column, expected in (("shares", 1), ("fee", 100), ("price", 2**20)):
-        made = planned(THRESHOLD.format(column))
+        made = plan_of(THRESHOLD.format(column))
         assert isinstance(made, Threshold)
         assert scale(made) == expected
 
@@ -186,14 +186,14 @@ def test_taus(column: str, tau: Any, scaled: list[int]) -> None:
 
 @given(st.decimals("0.001", 10**6, places=3), st.sampled_from(["shares", "fee", "price"]))
 def test_a_scaled_tau_is_the_least_that_reaches_it(tau: Decimal, column: str) -> None:
-    made = planned(THRESHOLD.format(column))
+    made = plan_of(THRESHOLD.format(column))
     assert isinstance(made, Threshold)
     reached = int(bind(made, {"tau": pa.array([tau])}, 1)["tau"][0])
     assert Fraction(reached, scale(made)) >= Fraction(tau) > Fraction(reached - 1, scale(made))
 
 
 def test_matching_binds_each_operand_as_its_type() -> None:
-    made = planned(
+    made = plan_of(
         "SELECT price FROM trades WHERE venue IN (:v, 'x') AND open = :o "
         "AND at < '1970-01-02' AND WEIGHT(price > 5, :w)"
     )
@@ -213,7 +213,7 @@ def test_matching_binds_each_operand_as_its_type() -> None:
 
 
 def test_on_a_sparse_stream_a_parameters_own_type_decides() -> None:
-    made = planned("SELECT * FROM visitors WHERE x = :p AND y NOT IN (:q, 5)")
+    made = plan_of("SELECT * FROM visitors WHERE x = :p AND y NOT IN (:q, 5)")
     assert isinstance(made, Match)
     x, y = bind_match(made, {"p": pa.array(["a"]), "q": pa.array([1], pa.timestamp("s"))}, 1)
     assert x.operands[0].to_pylist() == ["a"]
@@ -293,7 +293,7 @@ def test_errors_name_the_parameter_and_the_row(sql: str, columns: dict[str, Any]
     ],
 )
 def test_errors_of_matching(where: str, values: list[Any], message: str) -> None:
-    made = planned(f"SELECT price FROM trades WHERE {where}")
+    made = plan_of(f"SELECT price FROM trades WHERE {where}")
     assert isinstance(made, Match)
     with pytest.raises(ParameterError) as caught:
         bind_match(made, {"p": pa.array(values)}, 1)
@@ -301,7 +301,7 @@ def test_errors_of_matching(where: str, values: list[Any], message: str) -> None
 
 
 def test_errors_of_sparse_matching() -> None:
-    made = planned("SELECT * FROM visitors WHERE x > :p AND y BETWEEN :p AND 5")
+    made = plan_of("SELECT * FROM visitors WHERE x > :p AND y BETWEEN :p AND 5")
     assert isinstance(made, Match)
     with pytest.raises(ParameterError, match=":p is boolean, and booleans are compared with = and <> only"):
         bind_match(made, {"p": pa.array([True])}, 1)

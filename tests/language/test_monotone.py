@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.language.catalog import planned
+from tests.language.catalog import plan_of
 from tests.language.strategies import expressions
 from tocsin.errors import SQLError
 from tocsin.language import Column, Constant, Expression, TopK, evaluate
@@ -109,7 +109,7 @@ def test_intervals_hold_every_value(score: Expression, box: dict[str, Interval])
     ],
 )
 def test_accepted(score: str, where: str) -> None:
-    made = planned(f"SELECT host FROM flows {'WHERE ' + where if where else ''} ORDER BY {score} LIMIT 1")
+    made = plan_of(f"SELECT host FROM flows {'WHERE ' + where if where else ''} ORDER BY {score} LIMIT 1")
     assert isinstance(made, TopK)
 
 
@@ -130,4 +130,4 @@ def test_accepted(score: str, where: str) -> None:
 )
 def test_refused(score: str, where: str) -> None:
     with pytest.raises(SQLError, match="not monotone"):
-        planned(f"SELECT host FROM flows {'WHERE ' + where if where else ''} ORDER BY {score} LIMIT 1")
+        plan_of(f"SELECT host FROM flows {'WHERE ' + where if where else ''} ORDER BY {score} LIMIT 1")

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from tests.language.catalog import planned
+from tests.language.catalog import plan_of
 from tocsin.language import parameters, plan_key
 
 #: Statements in one line share a key; statements in different lines do not.
@@ -71,7 +71,7 @@ FAMILIES = [
 
 
 def test_families_share_shapes_and_no_others() -> None:
-    keys = [{plan_key(planned(sql)) for sql in family} for family in FAMILIES]
+    keys = [{plan_key(plan_of(sql)) for sql in family} for family in FAMILIES]
     assert all(len(family) == 1 for family in keys)
     for one, other in combinations(keys, 2):
         assert not one & other
@@ -92,4 +92,4 @@ def test_families_share_shapes_and_no_others() -> None:
     ],
 )
 def test_parameters_come_once_in_the_order_of_the_text(sql: str, names: tuple[str, ...]) -> None:
-    assert parameters(planned(sql)) == names
+    assert parameters(plan_of(sql)) == names

@@ -93,7 +93,7 @@ def _selected(path: str | None) -> tuple[list[int], dict[str, str]]:
         return list(range(len(TEMPLATES))), {}
     job = _read(path)
     catalog = job.schemas()
-    return templates_of(kind_of(planned, catalog) for planned in job.plans()), job.settings.indexes
+    return templates_of(kind_of(logical, catalog) for logical in job.plans()), job.settings.indexes
 
 
 def _read(path: str) -> Job:

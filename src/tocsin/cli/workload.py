@@ -81,21 +81,21 @@ MANY = 4200
 
 
 def catalog_of(declarations: Iterable[Declaration]) -> Catalog:
-    """The schemas that statements are planned against."""
+    """The schemas that statements are resolved against."""
     return {declared.name: declared.build().schema for declared in declarations}
 
 
-def kind_of(planned: Plan, catalog: Catalog) -> str:
+def kind_of(logical: Plan, catalog: Catalog) -> str:
     """The kind of question that a plan asks."""
-    source = planned.left if isinstance(planned, Join) else planned.source
-    return question_of(planned, source_kind(catalog[source])).kind
+    source = logical.left if isinstance(logical, Join) else logical.source
+    return question_of(logical, source_kind(catalog[source])).kind
 
 
 def templates_of(kinds: Iterable[str]) -> list[int]:
     """The numbers of the templates that ask questions of these kinds."""
     wanted, catalog = set(kinds), catalog_of(SOURCES)
     plans = (plan(parse(sql), catalog) for sql, _ in TEMPLATES)
-    return [number for number, planned in enumerate(plans) if kind_of(planned, catalog) in wanted]
+    return [number for number, logical in enumerate(plans) if kind_of(logical, catalog) in wanted]
 
 
 def run(

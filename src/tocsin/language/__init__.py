@@ -1,4 +1,4 @@
-"""SQL text → statement → plan → bound values."""
+"""SQL text → statement → logical plan → bound values."""
 
 from tocsin.language.binding import BoundPredicate, bind, bind_match, scale
 from tocsin.language.expressions import (
@@ -13,10 +13,10 @@ from tocsin.language.expressions import (
     evaluate,
     lift,
 )
+from tocsin.language.logical_plan import plan
 from tocsin.language.parsing.parser import parse
 from tocsin.language.parsing.statement import Statement
 from tocsin.language.plan_keys import parameters, plan_key
-from tocsin.language.planner import plan
 from tocsin.language.plans import (
     Aggregate,
     Bound,

@@ -15,7 +15,7 @@ from tocsin.language.spans import NOWHERE, Span
 
 @dataclass(frozen=True)
 class Column:
-    """A column; `source` is the table or alias written before the dot, until planning resolves it."""
+    """A column; `source` is the table or alias written before the dot, until the logical plan resolves it."""
 
     name: str
     source: str | None = None

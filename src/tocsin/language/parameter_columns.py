@@ -203,7 +203,7 @@ class ParameterColumns:
     def thresholds(self, operand: Parameter | float | int, scale: int) -> NDArray[np.int64]:
         """As scaled integers, each the smallest that reaches the threshold."""
         if not isinstance(operand, Parameter):
-            # Planning has checked that the literal fits.
+            # The literal was checked when the statement was resolved.
             return np.full(self.count, scaled_literal(operand, scale), np.int64)
         name, array = operand.name, self._columns[operand.name]
         if _types.is_uint64(array.type):

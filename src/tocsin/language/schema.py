@@ -1,4 +1,4 @@
-"""The schema of a table or a stream, as planning sees it."""
+"""The schema of a table or a stream, as statements are resolved against it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Confines a tenant's statement to the sources and rows that the tenant may see.
 
-The statement is parsed and planned as the tenant wrote it, so that an error underlines the tenant's own text
+The statement is parsed and resolved as the tenant wrote it, so that an error underlines the tenant's own text
 and names no other tenant's source. Then the tenant's row predicate is conjoined to the parsed statement,
 never to the text.
 """

@@ -1,6 +1,6 @@
 """Statements as queries on a job's spaces: what a gateway fed over NATS can subscribe to, and its answers.
 
-Such a gateway has no tables. A statement is planned against a schema made of the columns that it names, and
+Such a gateway has no tables. A statement is resolved against a schema made of the columns that it names, and
 the name of the resulting space decides: the job publishes that space, or it does not.
 """
 

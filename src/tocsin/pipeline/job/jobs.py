@@ -72,7 +72,7 @@ class Job:
         return job
 
     def schemas(self) -> dict[str, SourceSchema]:
-        """The catalog that statements are planned against."""
+        """The catalog that statements are resolved against."""
         return {name: declaration.build().schema for name, declaration in self.declarations.items()}
 
     def plans(self) -> list[Plan]:

@@ -1,4 +1,4 @@
-"""Statement to plan: its clauses and the kind of its source decide the kind of plan."""
+"""From a statement to its logical plan: its clauses and the kind of its source decide which kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _JOIN = "A join is SELECT … FROM r JOIN s ON r.a = s.a [WHERE ranges], of two 
 
 
 def plan(statement: Statement, catalog: Catalog) -> Plan:
-    """Resolve `statement` against the sources of `catalog`. Raises `SQLError`."""
+    """The logical plan of `statement`, resolved against the sources of `catalog`. Raises `SQLError`."""
     try:
         return _plan(Scope(statement, catalog), statement)
     except RecursionError:

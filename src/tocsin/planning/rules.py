@@ -1,4 +1,10 @@
-"""The rules that choose the index of a plan, and their switch points. Nothing else chooses."""
+"""The rules that choose the index of a plan, and their switch points.
+
+`questions` reduces a plan to what the choice depends on. `named` makes an index by its name, and reads the
+names that a user gave instead of the choice made here. Where a rule names two indexes, `adaptive` replaces
+one by the other as subscriptions arrive; where it divides them by k, `limit_classes` passes each to the index
+of its class.
+"""
 
 from __future__ import annotations
 

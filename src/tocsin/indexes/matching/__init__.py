@@ -1,7 +1,6 @@
 """Boolean expressions over events: which conjunctions does an event satisfy, and which score best?"""
 
 from tocsin.indexes.matching.access.index import AccessIndex
-from tocsin.indexes.matching.common_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns
 from tocsin.indexes.matching.events import (
     Events,
@@ -13,6 +12,7 @@ from tocsin.indexes.matching.events import (
 from tocsin.indexes.matching.examine import examine, verdict
 from tocsin.indexes.matching.index import EventMatcher, MatchIndex
 from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 

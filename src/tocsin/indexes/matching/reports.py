@@ -18,8 +18,9 @@ from tocsin.indexes.matching.access.report_kernels import (
     sort_matches,
     write_steps,
 )
-from tocsin.indexes.matching.common_kernels import N_ROWS, N_RUNS, EventColumns, Matches, MatchHeaps
+from tocsin.indexes.matching.common_kernels import N_ROWS, N_RUNS, EventColumns, Matches
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.score_kernels import MatchHeaps
 
 #: From this many rows on, a broadcast value is cheaper than a written column.
 BROADCAST_ROWS = 1 << 12

@@ -11,7 +11,7 @@ import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Ints
-from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder, Matches
+from tocsin.indexes.matching.common_kernels import N_ROWS, Matches
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -21,6 +21,7 @@ from tocsin.indexes.matching.conjunctions import (
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, enlarged_report
 from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, Tile, match_events
+from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.store import PredicateStore
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.

@@ -25,20 +25,22 @@ from tocsin.indexes.matching.common_kernels import (
     N_ROWS,
     OPERAND,
     PREDICATE,
-    PRODUCT,
     SLOT,
     TEST,
     TEXT,
     EventColumns,
-    IdOrder,
     Matches,
-    MatchHeaps,
     Records,
     Value,
-    add_term,
-    offer_match,
     passes_test,
     read_prefix,
+)
+from tocsin.indexes.matching.score_kernels import (
+    PRODUCT,
+    IdOrder,
+    MatchHeaps,
+    add_term,
+    offer_match,
     report_best,
 )
 

@@ -22,16 +22,12 @@ from tocsin.indexes.matching.common_kernels import (
     KINDS,
     N_ROWS,
     N_RUNS,
-    PRODUCT,
     TEXT,
     EventColumns,
-    IdOrder,
     Matches,
-    MatchHeaps,
     Records,
-    add_term,
-    offer_match,
 )
+from tocsin.indexes.matching.score_kernels import PRODUCT, IdOrder, MatchHeaps, add_term, offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 
 #: A list may have this many ranges in any case.

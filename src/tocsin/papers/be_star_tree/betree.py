@@ -18,7 +18,7 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Arrays, Floats, Ints
 from tocsin.indexes.matching.access.layout_kernels import LACKING
-from tocsin.indexes.matching.common_kernels import N_ROWS, SCORES, IdOrder
+from tocsin.indexes.matching.common_kernels import N_ROWS
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -34,6 +34,7 @@ from tocsin.indexes.matching.reports import (
     enlarged_report,
     sorted_changes,
 )
+from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.store import PredicateStore, restored_arrays, saved_arrays
 from tocsin.kernels.status import FULL
 from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree

@@ -21,7 +21,8 @@ from tocsin.indexes.matching.access.layout_kernels import (
     pack_value,
 )
 from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
-from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term
+from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.matching.score_kernels import PRODUCT, add_term
 
 
 class Codes(NamedTuple):

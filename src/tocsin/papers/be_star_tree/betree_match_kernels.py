@@ -20,22 +20,24 @@ from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
     N_ROWS,
-    PRODUCT,
-    SUM,
     TEXT,
     EventColumns,
-    IdOrder,
     Matches,
-    MatchHeaps,
     Records,
     Value,
-    add_term,
-    offer_match,
     passes_test,
     read_prefix,
-    report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
+from tocsin.indexes.matching.score_kernels import (
+    PRODUCT,
+    SUM,
+    IdOrder,
+    MatchHeaps,
+    add_term,
+    offer_match,
+    report_best,
+)
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes, encode_value
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,

@@ -21,23 +21,25 @@ from tocsin.indexes.matching.common_kernels import (
     KINDS,
     N_ROWS,
     N_RUNS,
-    PRODUCT,
-    SUM,
     TEXT,
     EventColumns,
-    IdOrder,
     Matches,
-    MatchHeaps,
     Records,
     Value,
-    add_term,
     count_below,
-    offer_match,
     passes_test,
     read_prefix,
-    report_best,
 )
 from tocsin.indexes.matching.scan_kernels import MatchColumns
+from tocsin.indexes.matching.score_kernels import (
+    PRODUCT,
+    SUM,
+    IdOrder,
+    MatchHeaps,
+    add_term,
+    offer_match,
+    report_best,
+)
 
 #: In place of the size of an expression that no event can satisfy.
 NEVER = -1

@@ -28,7 +28,8 @@ from tocsin.indexes.matching.access.layout_kernels import (
     pack_cells,
     pack_predicate,
 )
-from tocsin.indexes.matching.common_kernels import PRODUCT, Records, add_term, count_bits
+from tocsin.indexes.matching.common_kernels import Records, count_bits
+from tocsin.indexes.matching.score_kernels import PRODUCT, add_term
 
 #: A key with predicates of fewer records of a block has no column, which would take 2 bytes for each record
 #: of the block: the records' Bloom filters stand in.

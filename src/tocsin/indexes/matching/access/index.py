@@ -20,7 +20,7 @@ from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, offer_matches, report_heaps
 from tocsin.indexes.matching.access.search_kernels import ROWS_NEEDED, match_events
 from tocsin.indexes.matching.access.segments import BlockSegment, build_segments
-from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
+from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, Matches
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -39,6 +39,7 @@ from tocsin.indexes.matching.reports import (
     sorted_changes,
 )
 from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.single_ranges import SingleRangeSegment
 from tocsin.indexes.matching.store import restored_arrays, saved_arrays
 from tocsin.kernels.status import DONE, FULL

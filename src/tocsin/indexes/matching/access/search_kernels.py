@@ -44,13 +44,11 @@ from tocsin.indexes.matching.common_kernels import (
     N_ROWS,
     N_RUNS,
     EventColumns,
-    IdOrder,
     Matches,
-    MatchHeaps,
     Records,
     count_bits,
-    offer_match,
 )
+from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps, offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 
 #: Place in `Matches.progress`: rows that the sort buffer or the report should have had.

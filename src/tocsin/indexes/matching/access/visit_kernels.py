@@ -40,18 +40,14 @@ from tocsin.indexes.matching.access.layout_kernels import (
 from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.common_kernels import (
     KINDS,
-    PRODUCT,
     TEXT,
     EventColumns,
-    IdOrder,
-    MatchHeaps,
     Value,
-    add_term,
     count_bits,
-    offer_match,
     passes_test,
     read_prefix,
 )
+from tocsin.indexes.matching.score_kernels import PRODUCT, IdOrder, MatchHeaps, add_term, offer_match
 
 #: Scores round in another order than their bounds: this factor always covers the difference.
 ROUNDING = 1.0 + 1e-9

@@ -209,7 +209,7 @@ def test_messages_do_not_describe_regions(engine: tocsin.Engine) -> None:
 def test_explains_a_disk(engine: tocsin.Engine) -> None:
     sid = engine.subscribe(DISK, a=1, b=2, r=3)
     text = engine.explain(sid)
-    assert "engine: ranges" in text
+    assert "family: ranges" in text
     assert "a disk" in text
     assert "center: [1.0, 2.0]" in text
     assert "radius: 3.0" in text

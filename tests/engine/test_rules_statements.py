@@ -228,24 +228,24 @@ def test_unsubscribe_ends_a_subscription(engine: tocsin.Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "room"),
+    ("sql", "family"),
     [
         ("SELECT symbol FROM stocks WHERE risk < 9 ORDER BY per LIMIT 1", "ranges"),
         ("SELECT MIN(per) FROM stocks WHERE risk < 9", "ranges"),
         ("SELECT DISTINCT per FROM stocks WHERE risk < 9", "ranges"),
-        ("SELECT symbol FROM stocks WHERE risk < 9", "ranges"),
+        ("SELECT symbol FROM stocks WHERE risk < 9", "filters"),
         ("SELECT stocks.per FROM stocks JOIN owners ON stocks.symbol = owners.symbol", "ranges"),
-        ("SELECT symbol FROM stocks ORDER BY risk + per LIMIT 1", "windows"),
-        ("SELECT bytes FROM flows ORDER BY bytes LIMIT 1", "windows"),
-        ("SELECT bytes FROM flows WHERE bytes < 9", "windows"),
-        ("SELECT bytes FROM flows WHERE bytes + packets > 9", "windows"),
+        ("SELECT symbol FROM stocks ORDER BY risk + per LIMIT 1", "preferences"),
+        ("SELECT bytes FROM flows ORDER BY bytes LIMIT 1", "preferences"),
+        ("SELECT bytes FROM flows WHERE bytes < 9", "filters"),
+        ("SELECT bytes FROM flows WHERE bytes + packets > 9", "filters"),
         ("SELECT SUM(shares) FROM trades HAVING SUM(shares) >= 9", "thresholds"),
         ("SELECT price FROM trades WHERE price < 9", "matching"),
         ("SELECT * FROM visitors WHERE age < 9", "matching"),
     ],
 )
-def test_explain_names_the_engine(engine: tocsin.Engine, sql: str, room: str) -> None:
-    assert room in engine.explain(engine.subscribe(sql))
+def test_explain_names_the_family(engine: tocsin.Engine, sql: str, family: str) -> None:
+    assert f"family: {family}\n" in engine.explain(engine.subscribe(sql))
 
 
 def test_explain_names_the_parameters(engine: tocsin.Engine) -> None:

@@ -23,8 +23,8 @@ from tocsin.language.plan_keys import box_of
 class Group(ABC):
     """Connects one plan key to its index. Subscriptions are local slots; `owner` has the registry's slots."""
 
-    #: the family of its index, as `explain` says
-    engine: str
+    #: the folder of `indexes/` that answers such plans, as `explain` says
+    family: str
 
     def __init__(self, plan: Plan, sources: tuple[str, ...]) -> None:
         self.plan = plan
@@ -97,7 +97,7 @@ class Group(ABC):
     def explain(self, slot: int) -> str:
         """Which index maintains a subscription, and its parameters."""
         values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
-        return f"engine: {self.engine}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+        return f"family: {self.family}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
 
     def _parameters(self, slot: int) -> dict[str, object]:
         """The index's parameters, with bounds converted from grid coordinates to values."""

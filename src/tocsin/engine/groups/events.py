@@ -87,7 +87,7 @@ class EventGroup(Group):
 class ThresholdGroup(EventGroup):
     """`SELECT SUM(w) FROM s WHERE box HAVING SUM(w) >= tau`."""
 
-    engine = "thresholds"
+    family = "thresholds"
 
     def __init__(self, plan: Threshold, source: Stream, index: str | None = None) -> None:
         super().__init__(plan, source)
@@ -163,7 +163,7 @@ class MatchGroup(EventGroup):
     All expressions over a stream are one group, whatever they select: the best k are over all of them.
     """
 
-    engine = "matching"
+    family = "matching"
 
     def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)

@@ -32,6 +32,10 @@ from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
 from tocsin.language.plan_keys import region_of
 from tocsin.planning import TABLE, WINDOW, make_index, question_of
+from tocsin.planning.questions import PREFERENCES, ROWS, TOPK
+
+#: The folder of `indexes/` that answers questions of a kind.
+_FAMILIES = {TOPK: "ranges", PREFERENCES: "preferences", ROWS: "filters"}
 
 
 class RowGroup(Group):
@@ -98,9 +102,9 @@ class SelectGroup(RowGroup):
         self._limits = comparison_limits(source.store.schema, box)
         self._selected_columns = [item.column for item in plan.select]
         kind = WINDOW if isinstance(source, Window) else TABLE
-        self._index = cast(RowIndex, make_index(question_of(plan, kind), index))
-        is_plain = isinstance(plan, Rows) or isinstance(plan.score.expression, Column)
-        self.engine = "ranges" if is_plain and kind == TABLE else "windows"
+        question = question_of(plan, kind)
+        self._index = cast(RowIndex, make_index(question, index))
+        self.family = _FAMILIES[question.kind]
 
     @property
     def index(self) -> RowIndex:
@@ -140,7 +144,7 @@ class AggregateGroup(RowGroup):
     Decimals are summed in units of their last place, which are whole, so that the sum is exact.
     """
 
-    engine = "ranges"
+    family = "ranges"
 
     def __init__(self, plan: Aggregate, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))

@@ -27,7 +27,7 @@ from tocsin.planning import TABLE, make_index, question_of
 class DistinctGroup(RowGroup):
     """`SELECT DISTINCT y FROM t WHERE box`: answers are values; a change's row is the value's code."""
 
-    engine = "ranges"
+    family = "ranges"
 
     def __init__(self, plan: Distinct, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
@@ -87,7 +87,7 @@ class DistinctGroup(RowGroup):
 class JoinGroup(RowGroup):
     """`SELECT … FROM r JOIN s ON r.a = s.a WHERE …`: answers are pairs of rows."""
 
-    engine = "ranges"
+    family = "ranges"
 
     def __init__(self, plan: Join, left: Table, right: Table, index: str | None = None) -> None:
         super().__init__(plan, (left, right))

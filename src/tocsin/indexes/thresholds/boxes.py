@@ -28,8 +28,8 @@ from tocsin.indexes.thresholds.layout import (
     GroupScratch,
     LogColumns,
     SlotColumns,
-    are_set,
 )
+from tocsin.indexes.thresholds.slot_kernels import are_set
 from tocsin.indexes.thresholds.sweep_kernels import (
     AHEAD,
     SweepInput,

@@ -29,9 +29,9 @@ from tocsin.indexes.thresholds.layout import (
     GroupScratch,
     LogColumns,
     SlotColumns,
-    is_set,
 )
 from tocsin.indexes.thresholds.scan_kernels import Maturities
+from tocsin.indexes.thresholds.slot_kernels import is_set
 
 #: Groups whose due times are compared at a time.
 STRIDE = 64

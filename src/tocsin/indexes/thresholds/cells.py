@@ -39,9 +39,8 @@ from tocsin.indexes.thresholds.layout import (
     HistogramColumns,
     PendingColumns,
     SlotColumns,
-    are_set,
-    release_places,
 )
+from tocsin.indexes.thresholds.slot_kernels import are_set, release_places
 from tocsin.indexes.thresholds.sweep_kernels import (
     BUCKET_SCAN,
     Crossings,

@@ -32,11 +32,9 @@ from tocsin.indexes.thresholds.layout import (
     HistogramColumns,
     PendingColumns,
     SlotColumns,
-    find_bucket,
-    is_set,
-    set_due,
-    weigh_countable,
 )
+from tocsin.indexes.thresholds.log_kernels import weigh_countable
+from tocsin.indexes.thresholds.slot_kernels import is_set
 
 #: How far ahead the targets of writes are prefetched.
 PREFETCH_DISTANCE = 16
@@ -53,6 +51,28 @@ class MemberScratch(NamedTuple):
     end: Annotated[Ints, Column(GROUP, fill=None)]
     #: the weight of these cells.
     weight: Annotated[Longs, Column(GROUP, fill=None)]
+
+
+@lean_kernel
+def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> int:
+    """The bucket of a value, monotone in the value."""
+    place = (value - floor) * per_unit
+    if place >= n_buckets:
+        return n_buckets - 1
+    return int(place) if place > 0 else 0
+
+
+@lean_kernel
+def add_saturated(one: int, other: int) -> int:
+    """The sum of two non-negative numbers, at most the largest int64."""
+    return one + other if one <= LARGEST - other else LARGEST
+
+
+@lean_kernel
+def set_due(ranges: CellRangeColumns, group: int, clock: int, missing: int) -> None:
+    """The group is due when the clock has advanced by what is missing."""
+    ranges.due[group] = add_saturated(clock, missing)
+    ranges.half_due[group] = add_saturated(clock, missing >> 1)
 
 
 @lean_kernel

@@ -43,13 +43,14 @@ from tocsin.indexes.thresholds.layout import (
     PLACE_LIMIT,
     READ,
     SlotColumns,
-    append_events,
+)
+from tocsin.indexes.thresholds.log_kernels import append_events, weigh_countable
+from tocsin.indexes.thresholds.slot_kernels import (
     are_set,
     clear_bits,
     clear_matured_places,
     release_places,
     set_bits,
-    weigh_countable,
 )
 from tocsin.kernels.sort import order_of
 

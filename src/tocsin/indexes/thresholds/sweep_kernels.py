@@ -22,17 +22,10 @@ from tocsin.arrays.intrinsics import prefetch
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
 from tocsin.arrays.layout import Column, Size, empty
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.layout import (
-    GROUP,
-    MATURED,
-    CellRangeColumns,
-    SlotColumns,
-    add_saturated,
-    find_bucket,
-    is_set,
-    set_due,
-)
+from tocsin.indexes.thresholds.cells_kernels import add_saturated, find_bucket, set_due
+from tocsin.indexes.thresholds.layout import GROUP, MATURED, CellRangeColumns, SlotColumns
 from tocsin.indexes.thresholds.scan_kernels import Maturities
+from tocsin.indexes.thresholds.slot_kernels import is_set
 
 #: Rows sampled to find the column in which a part differs most.
 SAMPLE = 1024

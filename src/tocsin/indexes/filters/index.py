@@ -16,7 +16,8 @@ from tocsin.arrays.jit import entry_point, suppress_fp_warnings
 from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
-from tocsin.indexes.filters.filter_kernels import FilterEntries, FilterScratch, find_changes, find_rows
+from tocsin.indexes.filters.filter_kernels import find_changes, find_rows
+from tocsin.indexes.filters.layout import FilterEntries, FilterScratch
 from tocsin.indexes.filters.tiles import MAX_UNSORTED, WIDTH, SubscriptionTiles
 from tocsin.kernels.programs import NO_PROGRAM, Program, swap_columns_and_theta
 from tocsin.kernels.scoring import BLOCK

@@ -10,7 +10,7 @@ import numpy as np
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.filters.filter_kernels import FilterSubscriptions, TileTree
+from tocsin.indexes.filters.layout import FilterSubscriptions, TileTree
 
 #: Places per tile, and children per node.
 WIDTH = 64

@@ -18,7 +18,8 @@ from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, SubscriptionBounds, step_bounds
 from tocsin.indexes.preferences import long_lists_kernels as kernels
-from tocsin.indexes.preferences.long_lists_kernels import (
+from tocsin.indexes.preferences.long_lists_layout import (
+    CURSOR_SIZE,
     OPEN,
     EmittedChanges,
     ListImages,
@@ -112,7 +113,7 @@ class LongLists:
             return ChangeSet.empty()
         self._ensure_row_capacity(int(delta.row.max()) + 1)
         bounds = step_bounds(delta)
-        cursor = np.zeros(kernels.CURSOR_SIZE, np.int64)
+        cursor = np.zeros(CURSOR_SIZE, np.int64)
         for step in range(len(delta.seq)):
             cut = slice(int(bounds[step]), int(bounds[step + 1]))
             cursor[STEP], cursor[AT] = step, 0

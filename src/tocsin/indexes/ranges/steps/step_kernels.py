@@ -46,7 +46,7 @@ class RangeBoxes(NamedTuple):
     hi: Floats
     #: int64 (capacity + 1,): scratch; the boxes that hold an image of the current step, ascending.
     affected: Longs
-    #: kind of the region that boxes have besides their ranges; see `region_kernels`.
+    #: kind of the region that boxes have besides their ranges, as `kernels.regions` numbers them.
     region: int
 
 

@@ -414,7 +414,7 @@ def spread_gains(boxes: BoxGroupColumns, group: int, in_core: int, scratch: Grou
 
 
 @lean_kernel
-def replay_events(
+def replay_into_member(
     boxes: BoxGroupColumns,
     slots: SlotColumns,
     log: LogColumns,
@@ -561,7 +561,7 @@ def evaluate_groups(
                 if boxes.slot[place] < 0:
                     continue
                 if sums[member] >= boxes.need[place]:
-                    replay_events(boxes, slots, log, place, scratch, n_near, out)
+                    replay_into_member(boxes, slots, log, place, scratch, n_near, out)
                 else:
                     boxes.need[place] -= sums[member]
         reschedule_group(boxes, slots, log, group)

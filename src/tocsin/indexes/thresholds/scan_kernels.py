@@ -51,7 +51,7 @@ class Maturities(NamedTuple):
 
 
 @kernel
-def replay_events(
+def replay_into_slot(
     columns: ThresholdColumns, slot: int, values: Floats, weights: Longs, positions: Ints, out: Maturities
 ) -> None:
     """Count the events one by one into one subscription, reporting each maturity."""
@@ -131,5 +131,5 @@ def count_events(
             elif out.n_rows[0] + n_events > out.step.shape[0]:
                 return slot
             else:
-                replay_events(columns, slot, values, weights, positions, out)
+                replay_into_slot(columns, slot, values, weights, positions, out)
     return end

@@ -56,7 +56,7 @@ if "--installed-read-only" in sys.argv:
     kernel_folders.PACKAGE = Path(__file__)
 sys.path.insert(0, str(Path(__file__).parent))
 import users
-from tocsin.arrays.compiling import compilation
+from tocsin.arrays.compile_progress import compilation
 print(json.dumps({"answers": [users.user(1), users.other(1)], "compiled": compilation.count}))
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numba.core import caching, compiler, serialize
 
-from tocsin.arrays.compiling import compilation
+from tocsin.arrays.compile_progress import compilation
 from tocsin.arrays.kernel_folders import folders, locks
 from tocsin.arrays.kernel_keys import content_key, variant_key
 

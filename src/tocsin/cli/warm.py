@@ -142,7 +142,7 @@ def run_form(number: int, indexes: dict[str, str], *, is_check: bool) -> Form:
     from pathlib import Path
 
     from tocsin.arrays import kernel_cache
-    from tocsin.arrays.compiling import compilation
+    from tocsin.arrays.compile_progress import compilation
     from tocsin.cli.workload import MANY, run
     from tocsin.errors import IndexRefused
 

@@ -13,16 +13,16 @@ import pytest
 
 from tests.cli.commands import PATIENCE, ROOT, environment
 from tests.conftest import INTERPRETED
-from tocsin.arrays import compiling
-from tocsin.arrays.compiling import Compilation
+from tocsin.arrays import compile_progress
+from tocsin.arrays.compile_progress import Compilation
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Time that moves when it is told to; nothing is silenced, and nothing has to be waited for."""
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(compiling, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(compiling, "_SILENCE", 3600.0)
+    monkeypatch.setattr(compile_progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(compile_progress, "_SILENCE", 3600.0)
     monkeypatch.delenv("TOCSIN_QUIET", raising=False)
     return clock
 
@@ -93,7 +93,7 @@ def test_what_failed_is_not_counted(clock: SimpleNamespace) -> None:
 def test_a_terminal_has_a_line_that_is_overwritten(
     clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(compiling, "_has_terminal", lambda: True)
+    monkeypatch.setattr(compile_progress, "_has_terminal", lambda: True)
     compile_for(Compilation(), clock, 0.9, 0.05, 0.1, 0.15, 0.15, 0.15)
     assert capsys.readouterr().err.split("\r\x1b[K") == [
         "",
@@ -105,9 +105,9 @@ def test_a_terminal_has_a_line_that_is_overwritten(
 
 SCRIPT = """
 import time
-from tocsin.arrays import compiling
+from tocsin.arrays import compile_progress
 from tocsin.arrays.jit import lean_kernel
-compiling.MOMENT = 0.001
+compile_progress.MOMENT = 0.001
 @lean_kernel
 def double(number):
     return 2 * number

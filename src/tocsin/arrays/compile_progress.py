@@ -1,7 +1,7 @@
-"""Says that kernels are being compiled, where that takes longer than a moment.
+"""Reports that kernels are being compiled, if that takes longer than a moment.
 
-On a terminal there is a line that is overwritten; everywhere one line is logged at the end. `TOCSIN_QUIET=1`,
-or a level of the log above warnings, silences both.
+On a terminal it overwrites one line. Everywhere it logs one line at the end. `TOCSIN_QUIET=1`, or a log level
+above warnings, silences both.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from tocsin.arrays.kernel_folders import folders
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of compiling before it is said.
+#: Seconds of compiling after which it is reported.
 MOMENT = 1.0
-#: Seconds between two states of the line on a terminal.
+#: Seconds between two updates of the line on a terminal.
 _INTERVAL = 0.2
-#: Seconds without compiling after which it has ended.
+#: Seconds without compiling after which compilation counts as ended.
 _SILENCE = 2.0
 
 
 class Compilation:
-    """What this process has compiled so far. Numba compiles one kernel at a time, and those that it calls."""
+    """Counts the kernels that this process has compiled, and the seconds that it took."""
 
     def __init__(self) -> None:
         self.count = 0
         self.seconds = 0.0
-        #: the same, of what has been said
+        #: the count and the seconds that have been logged
         self._said = 0, 0.0
+        #: kernels being compiled, each called by the one before it, and when each began
         self._begun: list[tuple[Any, float]] = []
         self._shown = 0.0
         self._timer: threading.Timer | None = None
         self._saying = threading.Lock()
 
     def begin(self, kernel: Any) -> None:
-        """A kernel, maybe one that another one calls, is about to be compiled."""
+        """Note that a kernel, maybe one called by a kernel being compiled, is about to be compiled."""
         self._begun.append((kernel, time.monotonic()))
         if self._timer is not None:
             self._timer.cancel()
         self._show(kernel.py_func)
 
     def end(self, kernel: Any, *, is_compiled: bool = True) -> None:
-        """The kernel has been compiled; or it has not, as another process has done it or as it failed."""
+        """Note that compiling the kernel has ended; `is_compiled` is false if it failed or was not needed."""
         since = None
         while since is None and self._begun:
             last, begun = self._begun.pop()
@@ -64,7 +65,7 @@ class Compilation:
                 self._timer.start()
 
     def say(self) -> None:
-        """Log what has been compiled since the last time, if that took longer than a moment."""
+        """Log what has been compiled since the last log line, if that took longer than a moment."""
         with self._saying:
             if self._is_long() and not _is_quiet():
                 count, seconds = self.count - self._said[0], self.seconds - self._said[1]

@@ -59,12 +59,12 @@ def _type_text(kind: Any) -> str:
     return f"{kind}{names}[{','.join(map(_type_text, inner))}]"
 
 
-#: Descriptions by identity; the things described are kept, so that an identity is not given again.
+#: By id: what was described, its digest, and what it leads to. Holding it keeps its id from being reused.
 _descriptions: dict[int, tuple[Any, bytes, list[Any]]] = {}
 
 
 def _described(thing: Any) -> tuple[bytes, list[Any]]:
-    """A digest of what a kernel or a module says itself, and what else it leads to."""
+    """A digest of a kernel's or module's own content, and the kernels and modules that it refers to."""
     known = _descriptions.get(id(thing))
     if known is None:
         parts, others = (

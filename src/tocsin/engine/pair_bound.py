@@ -1,4 +1,4 @@
-"""A bound on the pairs by which joins may change in one call, enforced before any pair is built."""
+"""A limit on the pairs that one call may change in joins, enforced before any pair is built."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class PairBound(NamedTuple):
-    """Up to `most` changed pairs over all joins, `choose` is not called; beyond, it names joins to end.
+    """Limits how many pairs one call may change in the answers of joins.
 
-    A few rows can change a join by as many pairs as the product of both tables' rows. `choose` is called with
-    the number of pairs by which each join would change, and returns those to end: their subscriptions are
-    removed before the rows reach them, and emit nothing. The rows are applied in any case. `choose` must
-    neither raise nor use the engine.
+    A few rows can change a join by as many pairs as the product of both tables' sizes. If all joins together
+    would change by more than `most` pairs, `choose` is called with the number of pairs of each join, by id of
+    its subscription, and returns the ids to end. These subscriptions are removed before the rows are applied
+    and emit nothing; the rows are applied in any case. `choose` must neither raise nor use the engine.
     """
 
     most: int

@@ -1,7 +1,4 @@
-"""A binary heap of items by (key, tie), least first, in columns that its owner sizes.
-
-This is a leaf file.
-"""
+"""A binary min-heap of items by (key, tie), in columns that its owner sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from tocsin.arrays.types import Floats, Longs
 
 
 class Heap(NamedTuple):
-    """Columns of the heap; how many items it holds is passed along."""
+    """Columns of the heap; callers keep the number of items."""
 
     #: float64 (capacity,), int64 (capacity,): the order
     key: Floats

@@ -3,8 +3,6 @@
 Nodes are numbered as in a binary heap: the root is 1, the children of n are 2n and 2n + 1. All leaves are on
 one level; leaf t of L holds the places from t n / L up to (t + 1) n / L, exclusive. A box is split like a
 point whose coordinates alternate between its lower and upper bounds; a point is a box with equal bounds.
-
-This is a leaf file.
 """
 
 from __future__ import annotations

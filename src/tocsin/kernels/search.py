@@ -1,7 +1,4 @@
-"""Searches in ascending columns, inlined into the kernels that call them.
-
-This is a leaf file.
-"""
+"""Binary searches in ascending columns, inlined into the kernels that call them."""
 
 from __future__ import annotations
 

@@ -101,14 +101,14 @@ def load(data: Any) -> pa.Table:
 
 
 def started_statements(ids: list[str]) -> Blob:
-    """A blob that registers statements of the job, by id."""
+    """A blob that makes shards register these statements of the job."""
     return Blob(BEGIN, "", "", pa.table({"id": pa.array(ids, pa.string())}))
 
 
 def rejects(
     source: str, path: str, bad: Mapping[int, str], rows: Mapping[int, int | None] = _ONE_EACH
 ) -> Blob:
-    """A blob of rejected rows and their reasons; `rows` has the counts that are not one."""
+    """A blob of rejects: reasons by position. `rows` maps positions to numbers of rows other than one."""
     positions = sorted(bad)
     table = pa.table(
         [

@@ -105,7 +105,7 @@ class Adaptive(Generic[Kind]):
         self.current.restore(arrays)
 
     def check_invariants(self) -> None:
-        """Also: the index in use is the right one for this many subscriptions."""
+        """Assert the invariants of the index in use, and that it is the one for this many subscriptions."""
         self.current.check_invariants()
         assert self._is_large or self._count < self._switch.min_subscriptions
         if self._switch.is_reversible:

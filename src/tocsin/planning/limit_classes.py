@@ -21,14 +21,14 @@ class LimitClass(NamedTuple):
     """Subscriptions whose k is above `above`, up to that of the next class."""
 
     above: int
-    #: makes an empty index of the class
+    #: returns a new, empty index of the class
     make: Callable[[], RowIndex]
 
 
 class ByLimit:
-    """Indexes of one plan: that of the first class of k, and one for each other class with subscriptions.
+    """One index for each class of k that has subscriptions, and always one for the first class.
 
-    Each receives all rows; that of a new class starts with the rows of the first.
+    Every index receives all rows; that of a new class is loaded with the rows of the first.
     """
 
     def __init__(self, first: RankedIndex, others: Sequence[LimitClass]) -> None:
@@ -117,7 +117,7 @@ class ByLimit:
                 index.restore(_with_prefix_stripped(f"class_{number}_", arrays))
 
     def check_invariants(self) -> None:
-        """Also: an index exists exactly if its class has subscriptions, whose k is of that class."""
+        """Assert the invariants of the indexes, and that each subscription is in the class of its k."""
         for index in self._indexes():
             index.check_invariants()
         for number, other in enumerate(self._others, start=1):

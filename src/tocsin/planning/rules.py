@@ -58,9 +58,10 @@ class Choice(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The questions that it fits, and the index that it chooses for them.
+    """Chooses an index for the questions that it fits.
 
-    Lists of very different k do not share an index: what is shared is sized for the largest.
+    Long top-k lists may have an index of their own (`above`), because what an index shares among its lists is
+    sized for the largest k.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""A group: the subscriptions of one plan key, the index that maintains them, and what that need not know."""
+"""Base class of groups, which connect the subscriptions of a plan key to the index that maintains them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tocsin.language.plan_keys import box_of
 
 
 class Group(ABC):
-    """Connects one plan key to its index. Subscriptions are local slots; `owner` has the registry's slots."""
+    """The subscriptions of one plan key, by local slots; `owner` maps these to slots of the registry."""
 
     #: the folder of `indexes/` that answers such plans, as `explain` says
     family: str

@@ -441,7 +441,10 @@ def patch_lists(
 def prefetch_changes(
     slot_order: Ints, affected_at: Ints, begin: int, end: int, raw_end: Ints, raw: LaneChanges
 ) -> float:
-    """Read the first change of each of some slots, so that these loads overlap; the sum is meaningless."""
+    """Load the first change of each of these slots into the cache, so that the cache misses overlap.
+
+    The sum that is returned means nothing: it keeps the compiler from dropping the loads.
+    """
     total = 0.0
     for t in range(begin, end):
         i = affected_at[slot_order[t]]
@@ -455,7 +458,7 @@ def prefetch_changes(
 def emit_changes(
     state: Longs, lane_slot: Ints, scratch: PatchScratch, raw: LaneChanges, out: ChangeSet
 ) -> int:
-    """Write the step's changes in the order of slots."""
+    """Write the changes of the step, ordered by subscription slot."""
     affected = scratch.affected
     raw_end = scratch.raw_end
     slot_order = scratch.slot_order

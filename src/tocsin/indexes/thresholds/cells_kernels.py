@@ -127,7 +127,7 @@ def find_extent(low: Floats, high: Floats, per_unit: float) -> tuple[bool, float
 
 @lean_kernel
 def find_ticks(cells: HistogramColumns, values: Floats, out_cells: Ints) -> None:
-    """As `find_cells`, for edges at ticks."""
+    """Compute the cells of values where edges are at ticks; `find_cells` calls this."""
     per_unit, first = cells.tick_scale[0], 2.0 - 2.0 * cells.tick_scale[1]
     last = float(cells.edges.shape[0] - AHEAD)
     # All in doubles and branch-free, so that it is vectorised.
@@ -368,7 +368,7 @@ def record_events(
     n_groups: int,
     n_pending: int,
 ) -> int:
-    """As `count_events`."""
+    """Do the work of `count_events`, with the columns unpacked."""
     count_segments(cells, values, event_weights, pending.cells[n_pending:])
     noted = pending.weights[n_pending:]
     for event in range(event_weights.shape[0]):
@@ -385,10 +385,10 @@ def record_events(
 def count_events(
     packed: ArgumentPack, values: Floats, event_weights: Longs, clock: int, n_groups: int, n_pending: int
 ) -> int:
-    """Count events by segment and append them to the pending ones; if the clock is due, list due groups.
+    """Count events by segment and append them to the pending ones; if the clock is due, list the due groups.
 
-    Returns how many; without any, `due` advances to the next one. All in one call, because for a single
-    event a call costs more than the work.
+    Returns how many groups are due; if none is, `pending.due` advances to the next time. One kernel does all
+    this, because for a single event a call costs more than the work.
     """
     cells, ranges, pending = unpack(packed)
     return record_events(cells, ranges, pending, values, event_weights, clock, n_groups, n_pending)
@@ -398,9 +398,10 @@ def count_events(
 def count_countable(
     packed: ArgumentPack, values: Floats, event_weights: Longs, clock: int, n_groups: int, n_pending: int
 ) -> tuple[int, int]:
-    """As `count_events`, from this clock on, if all events count and the clock does not overflow.
+    """Count events as `count_events` does, if all of them count and the clock does not overflow.
 
-    Returns their weight too: -1 if nothing was counted.
+    `clock` is the one before them. Returns their weight, -1 if nothing was counted, and how many groups are
+    due.
     """
     weight = weigh_countable(values, event_weights, LARGEST - clock)
     if weight < 0:
@@ -426,7 +427,7 @@ def absorb_pending(
     n_pending: int,
     n_due: int,
 ) -> int:
-    """As `narrow_due`."""
+    """Do the work of `narrow_due`, with the columns unpacked."""
     absorb_events(cells, pending.cells[:n_pending], pending.weights[:n_pending])
     sum_blocks(cells)
     groups = pending.groups
@@ -444,8 +445,9 @@ def absorb_pending(
 
 @lean_kernel
 def narrow_due(packed: ArgumentPack, clock: int, n_pending: int, n_due: int) -> int:
-    """Count the pending events into the cells, then keep only the groups in which, by cover sums, some member
-    may have matured. Returns how many.
+    """Count the pending events by cell, and drop due groups whose cover sums show that no member matured.
+
+    Returns how many groups are left.
     """
     cells, ranges, pending = unpack(packed)
     return absorb_pending(cells, ranges, pending, clock, n_pending, n_due)

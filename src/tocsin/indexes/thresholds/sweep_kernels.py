@@ -77,9 +77,9 @@ def select_rows(
 
 @kernel
 def choose_column(keys: np.ndarray, begin: int, end: int) -> int:
-    """The column in which these rows differ most: a bound relative to the extent of its axis, or the need.
+    """The column with the largest spread among these rows: a bound of an axis, or the missing weight.
 
-    Large parts are sampled.
+    Spreads of bounds are relative to the extent of their axis. Large parts are sampled.
     """
     n_columns = keys.shape[1]
     smallest, largest = keys[begin].copy(), keys[begin].copy()

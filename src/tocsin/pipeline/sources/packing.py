@@ -79,7 +79,7 @@ class RowsPacker:
             yield self.reject(path, bad, counts)
 
     def reject(self, path: str, bad: dict[int, str], rows: Mapping[int, int | None]) -> pa.RecordBatch:
-        """Pack rejected rows for one shard. `rows` has the counts that are not one."""
+        """Pack rejects for the first shard. `rows` maps positions to numbers of rows other than one."""
         return packed(pack(rejects(self.name, path, bad, rows)), self.keys[:1])
 
 
@@ -124,13 +124,13 @@ class ParametersPacker:
             yield self.reject(path, bad, {})
 
     def reject(self, path: str, bad: dict[int, str], rows: Mapping[int, int | None]) -> pa.RecordBatch:
-        """Pack rejected rows for one shard. `rows` has the counts that are not one."""
+        """Pack rejects for the first shard. `rows` maps positions to numbers of rows other than one."""
         return packed(pack(rejects(f"subscriptions {self.name}", path, bad, rows)), self.keys[:1])
 
     def _all(
         self, path: str, file: FileRows, positions: Longs | None, reason: str
     ) -> Iterator[pa.RecordBatch]:
-        """Reject all rows for one reason: one reject, but one per record of a topic."""
+        """Reject all rows for `reason`: by one reject if they were read as columns, else by one each."""
         places = np.arange(file.n_rows + len(file.bad)) if positions is None else positions
         good = places[places_of(file)]
         bad = {int(places[place]): reason for place, reason in file.bad.items()}

@@ -1,11 +1,13 @@
-"""Kernels of DISTINCT. After the dimensions a row has its code, then its value; codes are chain numbers.
+"""Kernels of DISTINCT: which values enter and leave which boxes in a step.
 
-A value enters or leaves a box if an image of the step is inside and no row that the step leaves alone has the
-same value inside: such a row is a *blocker*. In one dimension a box that holds an image and a blocker holds
-the last blocker before the image, or the first one after it: no others are tested. (The boxes without one are
-those within the value's maximum affected range.) Images and blockers descend the tree over boxes together:
-below a node whose boxes all hold a blocker nothing changes; where no blocker is left and all images are in
-all boxes, all of them change alike.
+The columns of a row are the dimensions, the code of its value, and the value; rows of one code form a chain.
+
+A value enters or leaves a box if an image of the step is inside and no unchanged row inside has the same
+value; such a row is a *blocker*. In one dimension a box that holds an image and any blocker also holds the
+last blocker before the image or the first one after it, so only these two are tested. (The boxes without one
+are those within the value's maximum affected range.) Images and blockers descend the tree over boxes
+together. The search ends at a node if one blocker is in all of its boxes, where nothing changes, or if no
+blocker is left and all images are in all of its boxes, which then all change alike.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Search(NamedTuple):
 
 @lean_kernel
 def find_in_chain(boxes: RangeBoxes, box: int, rows: RowColumns, chains: Chains, code: int) -> int:
-    """A row of the code's chain that is in the box, -1 if there is none."""
+    """The first row of a code's chain that is in the box, -1 if there is none."""
     # Links are int32; widened, so that `is_inside` is compiled once.
     row = np.int64(chains.head[code])
     while row >= 0:
@@ -111,8 +113,10 @@ def log_boxes(
     code: int,
     n_log: int,
 ) -> int:
-    """Log the changes in the boxes of places [first, end), each tested. Returns the new length, -1 if the log
-    is full."""
+    """Test each box of places [first, end), and log those that the value enters or leaves.
+
+    Returns the new length of the log, -1 if it is full.
+    """
     for block in range(first, end, BLOCK):
         size = min(BLOCK, end - block)
         inside = search.inside[0, :size]
@@ -171,7 +175,7 @@ def log_code(
         top -= 3
         node = stack[top]
         edge = tree.edge[node]
-        # What is not apart moves to the front, where the children find it. They may reorder it.
+        # Images that may be in boxes below the node move to the front; children may reorder these.
         n_inside = 0
         n_cut = 0
         was_in = False

@@ -1,12 +1,13 @@
-"""Where each value of a table occurs, and the Mar of what a batch adds and removes.
+"""Kernels of DISTINCT messages: the ranges, as rectangles, that get or lose a value in a batch.
 
-Notation: a *node* is a pair of a value's code and an x at which some rows have it. Nodes are in one skip
-list, ascending by code, then x. A range has a value if it holds a node of it. Before and after a batch the
-nodes of a value are two sets B and A; a range that holds nodes of A and none of B gets the value, the other
-way round it loses it.
+Notation: a *node* is a pair of a value's code and an x at which some rows have it. One skip list holds the
+nodes, ordered by code, then x. A range has a value if it holds a node of it. B and A are the nodes of a value
+before and after a batch: a range that holds a node of A and none of B gets the value, one that holds a node
+of B and none of A loses it. Together these ranges are the value's maximum affected range (Mar).
 
-The ranges that get it are tiled by their first node q of A, which is not in B: they begin after the node
-before q, whichever set that is of, and end before the next node of B. Likewise the ranges that lose it.
+The ranges that get it are divided by their first node q, which is in A but not in B: they begin after the
+node before q, in A or B, and end before the next node of B. The ranges that lose it are divided in the same
+way.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ points lie side by side, in an *extent* of the point columns; an extent that is 
 
 A rectangle is four closed bounds, `lo_min`, `lo_max`, `hi_min`, `hi_max`; one with a minimum above its
 maximum, or a NaN, is empty.
-
-This is a leaf file.
 """
 
 from __future__ import annotations

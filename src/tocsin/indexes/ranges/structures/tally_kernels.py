@@ -1,15 +1,14 @@
-"""Kernels of a tally: the count and the exact sum of y of the rows below a value of x.
+"""Kernels of a tally: a list of rows ordered by x with prefix counts and exact prefix sums of y.
 
-Rows are ordered by (x, y), in *blocks* of up to SIZE that lie anywhere and are listed in order. Within a
-block every row has the sum up to itself; the list has the sum before every block. So the rows of a range
-are the difference of two sums, and an insertion or removal costs one block and one pass over the list.
+Rows are ordered by (x, y) and stored in *blocks* of up to SIZE rows; `order` lists the blocks in that order,
+wherever they are stored. Each row has the sum of its block up to and including itself, each block the sum of
+the blocks before it. The sum over a range of x is the difference of two prefix sums; an insertion or removal
+updates one block and passes once over the list of blocks.
 
-A sum is a row of int64 columns: *limbs*, of which limb i counts 2**(32 i) units, then how many infinities of
-either sign. Limbs are signed and are not carried before the sum is rounded, so that adding and subtracting is
-exact in any order. One unit is the lowest bit that any y needs: `first` limbs of 32 bits above 2**-1074, the
-smallest double. COUNT needs no sums, and has no columns.
-
-This is a leaf file.
+A sum is a fixed-point number in int64 columns: *limbs*, of which limb i counts 2**(32 i) units, then the
+numbers of positive and of negative infinities. Limbs are signed, and carries are propagated only when the sum
+is rounded, so adding and subtracting is exact in any order. A unit is the lowest bit that any y needs:
+`first` limbs of 32 bits above 2**-1074, the smallest double. COUNT needs no sums and has no such columns.
 """
 
 from __future__ import annotations

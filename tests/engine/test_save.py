@@ -13,6 +13,7 @@ import pytest
 
 import tocsin
 from tests.oracles.pair import saved
+from tocsin.engine import saving
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -163,6 +164,39 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
         tocsin.Engine.load(tmp_path / "nothing-here")
     with pytest.raises(tocsin.StateError):
         tocsin.Engine.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (".", "must be a file, got the folder"),
+        ("none/engine", "there is no folder"),
+        ("file/engine", "cannot be saved"),
+    ],
+)
+def test_a_place_that_cannot_be_saved_to(tmp_path: Path, place: str, words: str) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"")
+    with pytest.raises(tocsin.StateError, match=words):
+        tocsin.Engine().save(folder / place)
+    assert [file.name for file in tmp_path.iterdir()] == ["here"]
+    assert [file.name for file in folder.iterdir()] == ["file"], "nothing is left aside"
+
+
+def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "engine"
+    full_engine().save(path)
+    before = path.read_bytes()
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "dump", full)
+    with pytest.raises(tocsin.StateError, match="No space left"):
+        tocsin.Engine().save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["engine"], "nothing is left aside"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -33,19 +34,37 @@ _ARROW_MARK = b"ARROW1"
 
 
 def write(path: str | PathLike[str], manifest: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write atomically and durably: fsynced before it returns."""
+    """Write atomically and durably: fsynced before it returns. Raises StateError if it cannot be written."""
     try:
         target = Path(path)
         aside = target.with_name(target.name + ".writing")
+        if target.is_dir():
+            raise StateError(f"the path to save to must be a file, got the folder {str(target)!r}")
         opened = aside.open("wb")
     except (TypeError, ValueError) as failure:
         raise StateError(f"{path!r} is not a path to save to: {failure}") from None
-    with opened as file:
-        dump(file, manifest, arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(target)
-    folder = os.open(target.parent, os.O_RDONLY)
+    except FileNotFoundError:
+        raise StateError(
+            f"{str(target)!r} cannot be saved: there is no folder {str(target.parent)!r}"
+        ) from None
+    except OSError as failure:
+        raise StateError(f"{str(target)!r} cannot be saved: {failure}") from failure
+    try:
+        with opened as file:
+            dump(file, manifest, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+        _sync_folder(target.parent)
+    except OSError as failure:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise StateError(f"{str(target)!r} cannot be saved: {failure}") from failure
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the names of the files in a folder durable."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

@@ -152,13 +152,15 @@ class Hub(HubState):
         head = {"op": "publish", "tenant": tenant, "source": name, "form": form, **head_of(batch, digest)}
         return self._accept(head, body)
 
-    def delete(self, name: str, keys: Sequence[Any], *, tenant: str = "") -> Ack:
-        """Delete rows of a table by key."""
-        return self._accept({"op": "delete", "tenant": tenant, "source": name, "keys": list(keys)})
+    def delete(self, name: str, keys: Sequence[Any], *, tenant: str = "", batch: str | None = None) -> Ack:
+        """Delete rows of a table by key. With a `batch` name it is done once, as in `publish`."""
+        return self._accept_once(
+            {"op": "delete", "tenant": tenant, "source": name, "keys": list(keys)}, batch
+        )
 
-    def advance(self, name: str, time: str | int, *, tenant: str = "") -> Ack:
-        """Advance the time of a windowed stream."""
-        return self._accept({"op": "advance", "tenant": tenant, "source": name, "time": time})
+    def advance(self, name: str, time: str | int, *, tenant: str = "", batch: str | None = None) -> Ack:
+        """Advance the time of a windowed stream. With a `batch` name it is done once, as in `publish`."""
+        return self._accept_once({"op": "advance", "tenant": tenant, "source": name, "time": time}, batch)
 
     def subscription(self, tenant: str, name: str) -> Subscription:
         """A subscription of a tenant. Raises NotFound."""
@@ -307,6 +309,13 @@ class Hub(HubState):
         """The reply to an earlier request with this key. Raises KeyReused if that was a different request."""
         self.refuse_if_failed()
         return self._requests.find(batch, digest)
+
+    def _accept_once(self, head: dict[str, Any], batch: str | None) -> Ack:
+        """Accept a record that its head describes entirely, unless an earlier one has the batch name."""
+        digest = "" if batch is None else digest_of(json.dumps(head).encode())
+        if (ack := self._answered_before(batch, digest)) is not None:
+            return ack
+        return self._accept({**head, **head_of(batch, digest)})
 
     def _too_long(self, full: str, subscription: Subscription) -> LimitTooLarge | None:
         """The error for an answer longer than the maximum LIMIT; None if it is short enough."""

@@ -108,10 +108,10 @@ class HubState(DurableHub):
                 self._sketches.publish(
                     head["source"], [{key: value, "_op": "delete"} for value in head["keys"]]
                 )
-                return self._emit(record, changes, rows=len(head["keys"]))
+                return self._emit_once(record, changes, rows=len(head["keys"]))
             case "advance":
                 changes = self.engine.advance(head["source"], head["time"], rows=True)
-                return self._emit(record, changes)
+                return self._emit_once(record, changes)
             case other:
                 raise StateError(f"record {record.number} has the unknown operation {other!r}")
 
@@ -152,9 +152,7 @@ class HubState(DurableHub):
         with self._bounded(record, len(rows)) as pairs:
             changes = self._publish(record, rows, pairs)
         self._sketches.publish(name, rows)
-        ack = self._emit(record, changes, rows=len(rows))
-        self._requests.remember(head, ack)
-        return ack
+        return self._emit_once(record, changes, rows=len(rows))
 
     def _publish(self, record: Record, rows: Any, pairs: PairBound | None) -> pa.Table:
         """The changes of rows. Ends other tenants' subscriptions that cannot be exact with them."""
@@ -167,6 +165,12 @@ class HubState(DurableHub):
                 raise
             self._end_for(record, dict.fromkeys(refusing, INEXACT))
         return self.engine.publish(name, rows, rows=True, pairs=pairs)
+
+    def _emit_once(self, record: Record, changes: pa.Table, rows: int = 0) -> Ack:
+        """Emit the changes of a record, and remember the reply if its request came with a key."""
+        ack = self._emit(record, changes, rows)
+        self._requests.remember(record.head, ack)
+        return ack
 
     def _emit(self, record: Record, changes: pa.Table, rows: int = 0) -> Ack:
         number = record.number

@@ -121,10 +121,12 @@ class EdgeHub(Hub):
     ) -> NoReturn:
         _refuse()
 
-    def delete(self, name: str, keys: Sequence[Any], *, tenant: str = "") -> NoReturn:
+    def delete(
+        self, name: str, keys: Sequence[Any], *, tenant: str = "", batch: str | None = None
+    ) -> NoReturn:
         _refuse()
 
-    def advance(self, name: str, time: str | int, *, tenant: str = "") -> NoReturn:
+    def advance(self, name: str, time: str | int, *, tenant: str = "", batch: str | None = None) -> NoReturn:
         _refuse()
 
     def result(self, tenant: str, name: str) -> pa.Table:

@@ -61,10 +61,11 @@ def _publish(kind: str) -> Any:
 
 async def _delete_rows(call: Call) -> Any:
     name = call.path("name")
+    batch = call.batch(name)
 
     def take(hub: Hub) -> Ack:
         _require_kind(hub, call, "table")
-        return hub.delete(name, call.given.keys, tenant=call.tenant)
+        return hub.delete(name, call.given.keys, tenant=call.tenant, batch=batch)
 
     return _acknowledged(call, name, await _charged(call, take))
 
@@ -91,10 +92,11 @@ async def _charged(call: Call, take: Callable[[Hub], Ack]) -> Ack:
 
 async def _advance(call: Call) -> Any:
     name = call.path("name")
+    batch = call.batch(name)
 
     def take(hub: Hub) -> Ack:
         _require_kind(hub, call, "stream")
-        return hub.advance(name, call.given.time, tenant=call.tenant)
+        return hub.advance(name, call.given.time, tenant=call.tenant, batch=batch)
 
     return _acknowledged(call, name, await call.execute(take))
 

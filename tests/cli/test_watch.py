@@ -198,6 +198,10 @@ def test_bad_rows_are_skipped_and_counted(shell: Shell) -> None:
         ('{"price": 1, "shares": "many"}', "column 'shares': \"many\" is not a"),
         ('{"price": 1, "shares": 5', "not JSON"),
         ("[1, 2]", "not a JSON object"),
+        (
+            '{"price": 1, "shares": 5, "price": 2}',
+            "each key of an object must appear once, got 'price' twice",
+        ),
     ],
 )
 def test_bad_json_lines(shell: Shell, line: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tocsin import StateError
+from tocsin import RowError, StateError
 from tocsin.engine.engine import Engine
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.gateway.core.catalog import own_id
@@ -52,6 +52,25 @@ def test_a_failure_in_the_middle_goes_back_to_what_is_on_disk(
     hub.publish("t", "json", b'[{"k": "c", "x": 0.5}]')
     assert hub.result("main", "s").to_pylist() == [{"k": "c"}, {"k": "a"}]
     hub.close()
+
+
+def test_a_key_that_is_there_twice_is_refused_but_not_in_an_older_log(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = b'[{"k": "a", "x": 1, "x": 2}]'
+    with pytest.raises(RowError, match="the body: each key of an object must appear once, got 'x' twice"):
+        hub.publish("t", "json", twice)
+    with pytest.raises(RowError, match="line 2: each key"):
+        hub.publish("t", "ndjson", b'{"k": "b", "x": 1}\n{"k": "c", "k": "d"}')
+    with monkeypatch.context() as older:
+        older.setattr("tocsin.gateway.core.bodies.may_repeat_keys", lambda body, content: False)
+        hub.publish("t", "json", twice)
+    hub.sync()
+    monkeypatch.setattr(hub, "snapshot", lambda: None)
+    hub.close()
+    again = Hub(tmp_path)
+    assert again.result("main", "s").to_pylist() == [{"k": "a"}]
+    again.close()
 
 
 def test_a_disk_that_fails_is_not_acknowledged(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

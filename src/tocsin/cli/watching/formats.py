@@ -15,6 +15,7 @@ import pyarrow.json
 
 from tocsin.cli.failures import BadRow, DataFailure
 from tocsin.cli.watching.records import RecordReader, Records
+from tocsin.engine.conversion.json_keys import RepeatedKey, loads_unique, may_repeat_keys
 from tocsin.types import ColumnType
 
 #: Rows as the engine accepts them.
@@ -194,6 +195,10 @@ def _skip_row(row: Any) -> Literal["skip"]:
 def _load_object(text: bytes) -> dict[str, Any]:
     try:
         row = json.loads(text)
+        if may_repeat_keys(text, row):
+            row = loads_unique(text)
+    except RepeatedKey as failure:
+        raise BadRow(str(failure)) from None
     except ValueError as failure:
         raise BadRow(f"not JSON: {failure}") from None
     if not isinstance(row, dict):

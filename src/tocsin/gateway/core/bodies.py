@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tocsin.engine.conversion.json_keys import RepeatedKey, loads_unique, may_repeat_keys
 from tocsin.errors import RowError
 from tocsin.gateway.core.arrow_limits import refuse_bombs
 
@@ -19,24 +20,32 @@ FORMS = {
 }
 
 
-def read_rows(form: str, body: bytes) -> list[Any] | pa.Table:
-    """The rows of a body. Raises RowError."""
+def read_rows(form: str, body: bytes, *, unique: bool = True) -> list[Any] | pa.Table:
+    """The rows of a body; with `unique`, a JSON object that has a key twice is refused. Raises RowError."""
     if form == "arrow":
         return read_arrow(body)
-    if form == "ndjson":
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        return [read_json(line, where=f"line {number}") for number, line in enumerate(lines, 1)]
-    content = read_json(body)
+    content = _read_lines(body) if form == "ndjson" else read_json(body, unique=False)
+    if unique and may_repeat_keys(body, content):
+        content = _read_lines(body, unique=True) if form == "ndjson" else read_json(body)
     rows = content.get("rows") if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise RowError('rows are a JSON array of objects, or {"rows": [...]}')
     return rows
 
 
-def read_json(body: bytes, *, where: str = "the body") -> Any:
-    """Parse JSON strictly: no NaN, infinities, lone surrogates or excessive nesting. Raises RowError."""
+def _read_lines(body: bytes, *, unique: bool = False) -> list[Any]:
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    return [read_json(line, where=f"line {number}", unique=unique) for number, line in enumerate(lines, 1)]
+
+
+def read_json(body: bytes, *, where: str = "the body", unique: bool = True) -> Any:
+    """Parse JSON strictly: no NaN, infinities, lone surrogates or excessive nesting. Raises RowError.
+
+    With `unique`, which takes longer where there are many objects, no object may have a key twice.
+    """
     try:
-        value = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
+        loads = loads_unique if unique else json.loads
+        value = loads(body, parse_constant=_no_constant, parse_float=_finite)
         if b"\\u" in body:
             # JSON escapes can hold half a surrogate pair, which UTF-8 cannot encode.
             json.dumps(value, ensure_ascii=False).encode()
@@ -44,6 +53,8 @@ def read_json(body: bytes, *, where: str = "the body") -> Any:
         raise RowError(f"{where} is not UTF-8 text") from None
     except RecursionError:
         raise RowError(f"{where} is nested too deeply") from None
+    except RepeatedKey as failure:
+        raise RowError(f"{where}: {failure}") from None
     except ValueError as failure:
         raise RowError(f"{where} is not JSON: {failure}") from None
     return value

@@ -226,7 +226,7 @@ def test_a_null_key_is_a_bad_row(shell: Shell) -> None:
         ("quotes.csv", b"\x1f\x8b\x08\x00", "looks like gzip"),
         ("quotes.csv", b"a,b\0\n1,2\n", "zero byte"),
         ("quotes.csv", b"symbol,r\xe9sum\xe9\n1,2\n", "not UTF-8"),
-        ("quotes.csv", b"symbol,symbol\n1,2\n", "names each column once"),
+        ("quotes.csv", b"symbol,symbol\n1,2\n", "must name each column once"),
         ("quotes.csv", b"", "no rows to infer types from"),
         ("quotes.csv", b"symbol,risk,per\n", "no rows to infer types from"),
         ("quotes.jsonl", QUOTES.encode(), ":1: not JSON"),

@@ -94,10 +94,10 @@ def test_maps_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(tocsin.RowError, match="row 1: the attribute 'a' comes twice"):
         engine.publish("visitors", pa.table({"m": twice}))
     numbered = pa.array([[(1, 1.0)]], pa.map_(pa.int64(), pa.float64()))
-    with pytest.raises(tocsin.RowError, match="the keys of a map are strings"):
+    with pytest.raises(tocsin.RowError, match="the keys of a map must be strings"):
         engine.publish("visitors", pa.table({"m": numbered}))
     infinite = pa.array([[("a", float("inf"))]], pa.map_(pa.string(), pa.float64()))
-    with pytest.raises(tocsin.RowError, match="row 0, attribute 'a': a weight is a finite number"):
+    with pytest.raises(tocsin.RowError, match="row 0, attribute 'a': a weight must be a finite number"):
         engine.publish("visitors", pa.table({"a": [1.0], "_weights": infinite}))
     assert engine.counts("visitors")["rows"] == 0
 
@@ -153,7 +153,7 @@ def test_predicates_in_rows_are_subscriptions(tmp_path: Path) -> None:
         ({"value": [None]}, "row 0: a predicate has an operand in one of"),
         ({"text": ["x"]}, "row 0: a predicate has an operand in one of"),
         ({"operator": ["BETWEEN"]}, "row 0: BETWEEN needs high"),
-        ({"weight": [float("nan")]}, "row 0: a weight is a finite number"),
+        ({"weight": [float("nan")]}, "row 0: a weight must be a finite number"),
         ({"value": [float("nan")]}, "value is NaN"),
         ({"attribute": [None]}, "row 0: attribute is null"),
         ({"colour": [1]}, "no column 'colour'"),

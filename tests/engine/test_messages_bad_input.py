@@ -64,13 +64,13 @@ def test_unknown_table(engine: tocsin.Engine, refused: Refused) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"algorithm": "best"}, "'dense' or 'sparse', not 'best'"),
-        ({"algorithm": None}, "not None"),
-        ({"epsilon": -0.5}, "from 0 to 1, not -0.5"),
+        ({"algorithm": "best"}, "must be 'dense' or 'sparse', got 'best'"),
+        ({"algorithm": None}, "got None"),
+        ({"epsilon": -0.5}, "from 0 to 1, got -0.5"),
         ({"epsilon": 1.5}, "from 0 to 1"),
-        ({"epsilon": math.nan}, "not nan"),
-        ({"epsilon": "much"}, "not 'much'"),
-        ({"epsilon": True}, "not True"),
+        ({"epsilon": math.nan}, "got nan"),
+        ({"epsilon": "much"}, "got 'much'"),
+        ({"epsilon": True}, "got True"),
         ({"others": "drop"}, "'refuse' or 'ignore'"),
     ],
 )

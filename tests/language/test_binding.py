@@ -237,8 +237,8 @@ TOP = "SELECT symbol FROM stocks ORDER BY :a * per LIMIT :k"
         (RANGE, {"low": [1, None], "high": [2, 2]}, "parameter :low in row 1 is null"),
         (RANGE, {"low": [None], "high": [2]}, "parameter :low is null"),
         (RANGE, {"low": [1.0, math.nan], "high": [2, 2]}, "parameter :low in row 1 is NaN"),
-        (RANGE, {"low": ["a"], "high": [2]}, "parameter :low is string, but a number is needed"),
-        (RANGE, {"low": [True], "high": [2]}, "parameter :low is bool, but a number is needed"),
+        (RANGE, {"low": ["a"], "high": [2]}, "parameter :low must be a number, got string"),
+        (RANGE, {"low": [True], "high": [2]}, "parameter :low must be a number, got bool"),
         (RANGE, {"low": [1], "high": [2, 3]}, "parameter :low has 1 values for 2 subscriptions"),
         (
             TOP,
@@ -248,17 +248,17 @@ TOP = "SELECT symbol FROM stocks ORDER BY :a * per LIMIT :k"
         (
             TOP,
             {"a": [1, 1], "k": [1, 0]},
-            "parameter :k in row 1 is 0, but LIMIT takes a whole number from 1 to 2147483647",
+            "parameter :k in row 1 must be a whole number from 1 to 2147483647, got 0",
         ),
         (
             TOP,
             {"a": [1], "k": [2.5]},
-            "parameter :k is 2.5, but LIMIT takes a whole number from 1 to 2147483647",
+            "parameter :k must be a whole number from 1 to 2147483647, got 2.5",
         ),
         (
             TOP,
             {"a": [1], "k": [2**31]},
-            "parameter :k is 2147483648, but LIMIT takes a whole number from 1 to 2147483647",
+            "parameter :k must be a whole number from 1 to 2147483647, got 2147483648",
         ),
         (
             THRESHOLD.format("fee"),
@@ -275,7 +275,7 @@ TOP = "SELECT symbol FROM stocks ORDER BY :a * per LIMIT :k"
         (
             "SELECT symbol FROM stocks WHERE at > :t",
             {"t": ["2020-01-01", "soon"]},
-            "parameter :t in row 1 is 'soon', which is not a time",
+            "parameter :t in row 1 must be a time, got 'soon'",
         ),
     ],
 )
@@ -286,8 +286,8 @@ def test_errors_name_the_parameter_and_the_row(sql: str, columns: dict[str, Any]
 @pytest.mark.parametrize(
     ("where", "values", "message"),
     [
-        ("venue = :p", [5], "parameter :p is int64, but a string is needed"),
-        ("open = :p", ["a"], "parameter :p is string, but a boolean is needed"),
+        ("venue = :p", [5], "parameter :p must be a string, got int64"),
+        ("open = :p", ["a"], "parameter :p must be a boolean, got string"),
         ("WEIGHT(price > 1, :p)", [INF], "parameter :p is infinite, which a weight cannot be"),
         ("price > :p", [math.nan], "parameter :p is NaN"),
     ],

@@ -123,7 +123,7 @@ class Engine:
     def subscribe(self, sql: str, /, *, id: str | None = None, repeat: bool = False, **params: Any) -> str:
         """Register one standing query; its id. `repeat` restarts a threshold each time it matures."""
         if id is not None and not is_text(id):
-            raise ParameterError(f"a subscription's id is text, not {id!r}")
+            raise ParameterError(f"id must be text, got {id!r}")
         ids = None if id is None else pa.array([id], pa.string())
         batch = ParameterBatch(ids, scalar_columns(params), 1)
         return cast(str, self._subscriptions.add(self._planner.plan(sql), sql, batch, repeat)[0].as_py())
@@ -192,7 +192,7 @@ class Engine:
         source = self._source(name)
         if isinstance(source, Stream):
             if top is not None and (not isinstance(top, int) or isinstance(top, bool) or top < 1):
-                raise ParameterError(f"top is a whole number from 1 on, not {top!r}")
+                raise ParameterError(f"top must be a whole number from 1 on, got {top!r}")
             return self._subscriptions.emit_event_changes(source, data, top, with_rows=rows)
         if top is not None:
             raise ParameterError(f"top requires a stream without a window; {source.schema.describe()}")

@@ -34,7 +34,7 @@ def read_parameters(params: Any) -> ParameterBatch:
             row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
             raise ParameterError(f"row {row}: id is null")
         if pa.types.is_nested(ids.type):
-            raise ParameterError(f"a subscription's id is text or a number, not {ids.type}")
+            raise ParameterError(f"id must be text or a number, got {ids.type}")
         ids = text_of(ids)
     return ParameterBatch(ids, columns, lengths.pop() if lengths else 0)
 
@@ -54,7 +54,7 @@ def scalar_columns(params: Mapping[str, Any]) -> dict[str, pa.Array]:
 
 def _scalar_column(name: str, value: Any) -> pa.Array:
     if isinstance(value, (Sequence, Mapping, np.ndarray, pa.Array)) and not isinstance(value, str):
-        raise ParameterError(f"parameter :{name} is one value, not {type(value).__name__}")
+        raise ParameterError(f"parameter :{name} must be one value, got {type(value).__name__}")
     try:
         return as_columns({name: [value]}, source="parameters")[name]
     except RowError:

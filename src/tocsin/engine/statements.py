@@ -35,7 +35,7 @@ class StatementPlanner:
     def plan(self, sql: str) -> PlannedStatement:
         """The plan of a statement. Raises SQLError. Cost: a lookup if it is cached."""
         if not isinstance(sql, str):
-            raise ParameterError(f"a statement is text, not {type(sql).__name__}")
+            raise ParameterError(f"a statement must be text, got {type(sql).__name__}")
         if sql not in self._plans:
             statement = parse(sql)
             catalog = {name: source.schema for name, source in self._sources.items()}

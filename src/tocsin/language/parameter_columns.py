@@ -86,7 +86,7 @@ class ParameterColumns:
         elif _is_number(arrow):
             values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         else:
-            self._fail(name, f"is {arrow}, but a {'time' if times else 'number'} is needed")
+            self._fail(name, f"must be a {'time' if times else 'number'}, got {arrow}")
         if np.isnan(values).any():
             self._fail(name, "is NaN", np.isnan(values))
         if finite and np.isinf(values).any():
@@ -109,8 +109,8 @@ class ParameterColumns:
                     name = f"parameter :{operand.name}" if isinstance(operand, Parameter) else "the number"
                     where = f" in row {row}" if isinstance(operand, Parameter) and self.count > 1 else ""
                     raise ParameterError(
-                        f"{name}{where} is {value}, which no double is: the attributes of a stream without "
-                        "columns are compared as doubles. Declare the column, or make it a text"
+                        f"{name}{where} must be exact as a double, got {value}: the attributes of a stream "
+                        "without columns are compared as doubles. Declare the column, or make it a text"
                     )
         return values
 
@@ -131,7 +131,7 @@ class ParameterColumns:
             return times // DAY, times % DAY == 0
         if not _is_number(arrow):
             expected = "time" if kind.is_timestamp else "date" if kind.is_date else "number"
-            self._fail(name, f"is {arrow}, but a {expected} is needed")
+            self._fail(name, f"must be a {expected}, got {arrow}")
         if _types.is_floating(arrow):
             is_nan = np.isnan(array.to_numpy(zero_copy_only=False))
             if is_nan.any():
@@ -146,7 +146,7 @@ class ParameterColumns:
         if _types.is_date(arrow):
             array = array.cast(pa.timestamp("us"))
         elif not _types.is_timestamp(arrow):
-            self._fail(name, f"is {arrow}, but a time is needed")
+            self._fail(name, f"must be a time, got {arrow}")
         try:
             whole: NDArray[np.int64] = microseconds_of(array).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
@@ -165,7 +165,7 @@ class ParameterColumns:
             try:
                 values[row] = microseconds(text)
             except (ValueError, OverflowError):
-                self._fail(name, f"is {text!r}, which is not a time", np.arange(self.count) == row)
+                self._fail(name, f"must be a time, got {text!r}", np.arange(self.count) == row)
         return values
 
     def texts(self, operand: Operand) -> Any:
@@ -174,7 +174,7 @@ class ParameterColumns:
             return pa.repeat(pa.scalar(str(operand), pa.string()), self.count)
         array = self._columns[operand.name]
         if not _is_text(array.type):
-            self._fail(operand.name, f"is {array.type}, but a string is needed")
+            self._fail(operand.name, f"must be a string, got {array.type}")
         return array.cast(pa.string())
 
     def truths(self, operand: Operand) -> NDArray[np.bool_]:
@@ -183,7 +183,7 @@ class ParameterColumns:
             return np.full(self.count, bool(operand))
         array = self._columns[operand.name]
         if not _types.is_boolean(array.type):
-            self._fail(operand.name, f"is {array.type}, but a boolean is needed")
+            self._fail(operand.name, f"must be a boolean, got {array.type}")
         truths: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
         return truths
 
@@ -195,7 +195,7 @@ class ParameterColumns:
             worst = values[int(np.argmax(bad))]
             self._fail(
                 operand.name,
-                f"is {worst:.17g}, but LIMIT takes a whole number from 1 to {LARGEST_LIMIT}",
+                f"must be a whole number from 1 to {LARGEST_LIMIT}, got {worst:.17g}",
                 bad,
             )
         return values.astype(np.int32)

@@ -50,7 +50,7 @@ def _disk(
 ) -> Region:
     if lows:
         hint = f"Write {distance} <= {condition.operands[-1]}, or <."
-        scope.refuse(condition.span, "a disk is what is nearer than its radius", hint)
+        scope.refuse(condition.span, "a disk must bound DISTANCE from above only", hint)
     a, b = (_operand(value) for value in distance.center)
     columns = _columns(scope, *distance.columns)
     return Region("disk", scope.source.name, columns, (a, b), (1, 1), highs[0], False)
@@ -66,7 +66,11 @@ def _half_plane(
     if not isinstance(expression, Binary) or expression.operator not in ("+", "-"):
         _refuse_term(scope, expression)
     if lows and highs:
-        scope.refuse(condition.span, "a half-plane has one side", f"Write {expression} <= or >= a number.")
+        scope.refuse(
+            condition.span,
+            "a half-plane must have one bound, got two",
+            f"Write {expression} <= or >= a number.",
+        )
     first, second = _term(scope, expression.left), _term(scope, expression.right)
     right_sign = 1 if expression.operator == "+" else -1
     columns = _columns(scope, first.column, second.column)

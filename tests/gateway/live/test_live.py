@@ -162,7 +162,7 @@ def test_frames_that_make_no_sense_are_answered(gateway: Gateway) -> None:
             live.socket.send(frame)
             assert live.next()["type"] == "error"
         live.socket.send(b"\x00\x01")
-        assert live.next()["message"] == "frames are text"
+        assert live.next()["message"] == "a frame must be text, got binary data"
         assert live.ask(type="watch", subscription="nobody", request=7)["request"] == 7
 
 

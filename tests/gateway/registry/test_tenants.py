@@ -194,7 +194,7 @@ def test_quotas(gateway: Gateway) -> None:
     refused = gateway.call("POST", "/v1/streams/trades/rows", rows, key=key)
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) >= 10
-    with gateway.live(key), pytest.raises(Exception, match="connections"), gateway.live(key):
+    with gateway.live(key), pytest.raises(Exception, match="connection quota exceeded"), gateway.live(key):
         pass
 
 

@@ -293,17 +293,17 @@ def test_decimals_become_the_nearest_doubles(wholes: list[int | None], scale: in
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"a": (1, 2, 3)}, r"row 1, attribute 'a': a range is \(low, high\)"),
+        ({"a": (1, 2, 3)}, r"row 1, attribute 'a': a range must be \(low, high\)"),
         ({"a": (1, None)}, "row 1, attribute 'a': NoneType is not a number"),
         ({"a": (False, True)}, "row 1, attribute 'a': bool is not a number"),
         ({"a": {"b": 1}}, "row 1, attribute 'a': dict is not a number; a value is a number"),
         ({"a": 10**400}, "row 1, attribute 'a': .* does not fit a double"),
         ({"a": "\ud800"}, "row 1, attribute 'a': .* is not valid text"),
-        ({1: 2.0}, "row 1: attribute names are strings, not int"),
-        ({"a": 1, "_weights": 3}, "row 1: _weights is a dict"),
-        ({"a": 1, "_weights": {"a": NAN}}, "row 1, attribute 'a': a weight is a finite number"),
+        ({1: 2.0}, "row 1: an attribute name must be a string, got 1"),
+        ({"a": 1, "_weights": 3}, "row 1: _weights must be a dict"),
+        ({"a": 1, "_weights": {"a": NAN}}, "row 1, attribute 'a': a weight must be a finite number"),
         ({"a": 1, "_weights": {"a": "x"}}, "row 1, attribute 'a': str is not a number"),
-        ([("a", 1)], "row 1: a sparse row is a dict"),
+        ([("a", 1)], "row 1: a sparse row must be a dict"),
     ],
 )
 def test_bad_rows_are_named(row: Any, message: str) -> None:

@@ -63,7 +63,7 @@ def test_a_stream_says_what_a_score_is(score: str, tmp_path: Path) -> None:
 
 def test_bad_declarations_of_a_score() -> None:
     engine = Engine()
-    with pytest.raises(DeclarationError, match="score= is one of sum, max, min, product, not 'mean'"):
+    with pytest.raises(DeclarationError, match="score= must be one of sum, max, min, product, got 'mean'"):
         engine.create_stream("visitors", score="mean")
     with pytest.raises(DeclarationError, match="score= requires a stream without a window"):
         engine.create_stream("flows", columns={"bytes": "double"}, window="10 rows", score="max")

@@ -107,7 +107,7 @@ def test_lists_of_every_container() -> None:
         changes = engine.publish("s", form, rows=True).to_pylist()
         assert [(change["seq"], change["subscription"]) for change in changes] == [(0, "q")], form
         assert '"tag": [' in changes[0]["row"]
-    with pytest.raises(RowError, match="a list holds values"):
+    with pytest.raises(RowError, match="a list must hold single values"):
         engine.publish("s", [{"tag": [["x"]]}])
 
 

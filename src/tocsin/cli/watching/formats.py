@@ -60,7 +60,7 @@ class Csv:
             raise DataFailure(f"{self._label}:1: not UTF-8 text") from None
         names = [name.strip() for name in next(csv.reader([text], delimiter=self._delimiter))]
         if "" in names or len(set(names)) < len(names):
-            raise DataFailure(f"{self._label}:1: a header names each column once, not {text.strip()!r}")
+            raise DataFailure(f"{self._label}:1: a header must name each column once, got {text.strip()!r}")
         self.names = names
         return True
 

@@ -36,7 +36,7 @@ def subscribe_all(
     open_ones = [sql for sql in statements if not set(parameter_names(sql)) <= set(params)]
     if params_file is not None and len(open_ones) != 1:
         raise UsageFailure(
-            f"--params goes with one --sql that has parameters without a --param, not with {len(open_ones)}"
+            f"--params needs exactly one --sql with parameters that no --param gives, got {len(open_ones)}"
         )
     titles = {}
     for number, sql in enumerate(statements, start=1):
@@ -54,7 +54,7 @@ def parse_param(text: str) -> tuple[str, Value]:
     """Parse `name=value`; the value is a number if it looks like one."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise UsageFailure(f"--param {text}: write name=value")
+        raise UsageFailure(f"--param must be name=value, got {text!r}")
     for convert in (int, float):
         try:
             return name, convert(value)
@@ -74,7 +74,7 @@ def _bulk(path: str, constants: Mapping[str, Value]) -> pa.Table:
             case ".parquet" | ".pq":
                 table = pyarrow.parquet.read_table(path)
             case _:
-                raise UsageFailure(f"--params {path}: not a .csv, .jsonl or .parquet file")
+                raise UsageFailure(f"--params must be a .csv, .jsonl or .parquet file, got {path!r}")
     except (pa.ArrowException, OSError) as failure:
         raise UsageFailure(f"--params {path}: {' '.join(str(failure).split())}") from None
     if "id" in table.column_names:

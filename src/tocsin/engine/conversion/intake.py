@@ -246,14 +246,15 @@ def _given_columns(rows: Any, source: str) -> dict[str, RawColumn]:
         _refuse_twice(table.column_names, source)
         return {name: table.column(name) for name in table.column_names if name != "__index_level_0__"}
     raise RowError(
-        f"{source!r}: rows are an Arrow table, a pandas or Polars frame, a dict of columns or a list of "
-        f"dicts, not {type(rows).__name__}"
+        f"{source!r}: rows must be an Arrow table, a pandas or Polars frame, a dict of columns or a list of "
+        f"dicts, got {type(rows).__name__}"
     )
 
 
 def _refuse_twice(names: list[str], source: str) -> None:
     if len(set(names)) < len(names):
-        raise RowError(f"{source!r}: a column name appears twice in {names}")
+        again = next(name for place, name in enumerate(names) if name in names[:place])
+        raise RowError(f"{source!r}: each column must appear once, got {again!r} twice")
 
 
 def _is_pandas(values: Any, name: str) -> bool:
@@ -271,12 +272,10 @@ def _given(values: Any, name: str, source: str) -> RawColumn:
     is_frame = _is_pandas(values, "DataFrame") or isinstance(values, (pa.Table, Mapping))
     if isinstance(values, (str, bytes)) or is_frame or not isinstance(values, Iterable):
         raise RowError(
-            f"{source!r}, column {name!r}: a list or an array of values is required, not {values!r}"
+            f"{source!r}, column {name!r}: the values must be a list or an array, got {shown(values)}"
         )
     if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise RowError(
-            f"{source!r}, column {name!r}: an array of one dimension is required, not of {values.ndim}"
-        )
+        raise RowError(f"{source!r}, column {name!r}: an array must have one dimension, got {values.ndim}")
     is_series = _is_pandas(values, "Series") or _is_pandas(values, "Index")
     if not isinstance(values, np.ndarray) and not is_series and not hasattr(values, "__arrow_c_stream__"):
         return list(values)
@@ -354,7 +353,7 @@ def _columns_of_dicts(rows: Sequence[Any], source: str) -> dict[str, RawColumn]:
     names: dict[str, None] = {}
     for position, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise RowError(f"{source!r}, row {position}: a row is a dict, not {type(row).__name__}")
+            raise RowError(f"{source!r}, row {position}: a row must be a dict, got {type(row).__name__}")
         names.update(dict.fromkeys(row))
     return {str(name): [row.get(name) for row in rows] for name in names}
 

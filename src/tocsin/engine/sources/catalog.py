@@ -42,14 +42,16 @@ class Declaration:
     def build(self) -> Source:
         """An empty source. Raises DeclarationError."""
         if not is_text(self.name) or not self.name:
-            raise DeclarationError(f"a {self.kind} needs a name, not {self.name!r}")
+            raise DeclarationError(f"the name of a {self.kind} must be a non-empty text, got {self.name!r}")
         types = self._types()
         if self.key is not None and not isinstance(self.key, str):
             raise DeclarationError(
-                f"{self.kind} {self.name!r}: key= is the name of one column, not {self.key!r}"
+                f"{self.kind} {self.name!r}: key= must be the name of one column, got {self.key!r}"
             )
         if self.time is not None and not isinstance(self.time, str):
-            raise DeclarationError(f"{self.kind} {self.name!r}: time= is a column's name, not {self.time!r}")
+            raise DeclarationError(
+                f"{self.kind} {self.name!r}: time= must be a column's name, got {self.time!r}"
+            )
         if self.score is not None and (self.kind == "table" or self.window is not None):
             raise DeclarationError(f"{self.kind} {self.name!r}: score= requires a stream without a window")
         if self.key is not None and types is not None and self.key not in types:
@@ -71,7 +73,7 @@ class Declaration:
             return "sum"
         if not isinstance(self.score, str) or self.score not in SCORES:
             raise DeclarationError(
-                f"stream {self.name!r}: score= is one of {', '.join(SCORES)}, not {self.score!r}"
+                f"stream {self.name!r}: score= must be one of {', '.join(SCORES)}, got {self.score!r}"
             )
         return self.score
 
@@ -90,7 +92,7 @@ class Declaration:
             )
         if self.time is not None and (self.time not in types or not types[self.time].is_timestamp):
             raise DeclarationError(
-                f"stream {self.name!r}: time= must name a timestamp column, not {self.time!r}"
+                f"stream {self.name!r}: time= must name a timestamp column, got {self.time!r}"
             )
         return Window(
             SourceSchema(self.name, "stream", types, self.key, windowed=True),
@@ -105,7 +107,7 @@ class Declaration:
             return None
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise DeclarationError(
-                f"{self.kind} {self.name!r}: columns is a dict of name to type, not {self.columns!r}"
+                f"{self.kind} {self.name!r}: columns= must be a dict of name to type, got {self.columns!r}"
             )
         types = {}
         for name, text in self.columns.items():

@@ -80,15 +80,15 @@ class EventBatch:
 
         Raises RowError for a value that is no attribute, or that cannot be compared exactly.
         """
-        raise TypeError("an EventBatch is typed or sparse")
+        raise NotImplementedError
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A declared column."""
-        raise TypeError("only a typed batch has columns")
+        raise TypeError(f"only the rows of a stream with columns have columns, got {name!r}")
 
     def coordinates(self, name: str) -> Floats:
         """A declared column in the coordinates that indexes compare. Raises RowError beyond them."""
-        raise TypeError("only a typed batch has columns")
+        raise TypeError(f"only the rows of a stream with columns have columns, got {name!r}")
 
     def keys(self, positions: np.ndarray) -> pa.Array:
         """The keys of events: their numbers as text."""
@@ -98,11 +98,11 @@ class EventBatch:
 
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         """The SELECT list of events as JSON, with their names if the stream has a key."""
-        raise TypeError("an EventBatch is typed or sparse")
+        raise NotImplementedError
 
     def names(self, positions: np.ndarray) -> pa.Array:
         """The key column of events as text."""
-        raise TypeError("an EventBatch is typed or sparse")
+        raise NotImplementedError
 
 
 class TypedBatch(EventBatch):
@@ -301,7 +301,8 @@ def check_weights(weights: Sequence[Any] | None, source: str) -> None:
         is_map = isinstance(given, list) and all(isinstance(each, tuple) and len(each) == 2 for each in given)
         if not isinstance(given, Mapping) and not is_map:
             raise RowError(
-                f"{source!r}, row {position}: {WEIGHTS} is a dict of attribute to weight, not {given!r:.80}"
+                f"{source!r}, row {position}: {WEIGHTS} must be a dict of attribute to weight, "
+                f"got {given!r:.80}"
             )
         for name, weight in given.items() if isinstance(given, Mapping) else given:
             if weight is not None and not _is_finite(weight):

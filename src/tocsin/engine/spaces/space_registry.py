@@ -82,11 +82,11 @@ class SpaceRegistry:
     ) -> None:
         """Raise ParameterError if messages cannot be emitted with these options."""
         if algorithm not in ALGORITHMS:
-            raise ParameterError(f"algorithm is 'dense' or 'sparse', not {algorithm!r}")
+            raise ParameterError(f"algorithm must be 'dense' or 'sparse', got {algorithm!r}")
         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
-            raise ParameterError(f"epsilon is a number from 0 to 1, not {epsilon!r}")
+            raise ParameterError(f"epsilon must be a number from 0 to 1, got {epsilon!r}")
         if others not in ("refuse", "ignore"):
-            raise ParameterError(f"others is 'refuse' or 'ignore', not {others!r}")
+            raise ParameterError(f"others must be 'refuse' or 'ignore', got {others!r}")
         inexact = next((key for key in keys if key.kind != "top-k"), None)
         if epsilon and inexact is not None:
             raise ParameterError(

@@ -340,8 +340,10 @@ class Hub(HubState):
             return False
 
     def _refuse_more(self, tenant: str, count: int, limit: int | None) -> None:
-        if limit is not None and self._catalog.live(tenant) + count > limit:
-            raise QuotaExceeded(f"you may have {limit} subscriptions, and have {self._catalog.live(tenant)}")
+        live = self._catalog.live(tenant)
+        if limit is not None and live + count > limit:
+            more = f", {count} more requested" if count > 1 else ""
+            raise QuotaExceeded(f"subscription quota exceeded ({live} of {limit}{more})")
 
     def _head(self, tenant: str, checked: Checked, options: Options) -> dict[str, Any]:
         if options.repeat and checked.kind != "threshold":

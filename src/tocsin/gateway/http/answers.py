@@ -13,6 +13,9 @@ from tocsin.engine.sources.catalog import Declaration
 from tocsin.gateway.core.catalog import Subscription
 from tocsin.gateway.failures import GatewayError
 
+#: The message of an error that is none of the library's: what it says may be of other tenants.
+INTERNAL = "internal server error: the server's log has the reason"
+
 #: Status and code of the library's errors, subclasses first.
 STATUSES: tuple[tuple[type[errors.Error], int, str], ...] = (
     (errors.SQLError, 400, "sql-error"),
@@ -36,7 +39,7 @@ def problem(failure: Exception) -> tuple[int, dict[str, Any], float | None]:
     for kind, status, code in STATUSES:
         if isinstance(failure, kind):
             return status, {"code": code, "message": _plain(failure), **_place(failure)}, None
-    return 500, {"code": "internal", "message": "something went wrong here"}, None
+    return 500, {"code": "internal", "message": INTERNAL}, None
 
 
 def describe(name: str, subscription: Subscription) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Allowance:
         if left <= 0:
             rate = tenant.quotas.rows_per_second
             wait = (1 - left) / rate if rate > 0 else 60.0
-            raise QuotaExceeded(f"you may publish {rate:g} rows a second", retry_after=wait)
+            raise QuotaExceeded(f"quota of rows exceeded ({rate:g} a second)", retry_after=wait)
 
     def charge(self, tenant: Tenant, rows: int) -> None:
         """Charge published rows."""
@@ -44,7 +44,8 @@ class Connections:
     def take(self, tenant: Tenant) -> None:
         """Count one more. Raises QuotaExceeded."""
         if self._open[tenant.name] >= tenant.quotas.connections:
-            raise QuotaExceeded(f"you may have {tenant.quotas.connections} connections", retry_after=1.0)
+            most = tenant.quotas.connections
+            raise QuotaExceeded(f"connection quota exceeded ({most} of {most})", retry_after=1.0)
         self._open[tenant.name] += 1
 
     def give_back(self, tenant: Tenant) -> None:

@@ -18,7 +18,7 @@ from tocsin.gateway.core.bodies import read_json
 from tocsin.gateway.core.catalog import full_id
 from tocsin.gateway.core.protocol import WatchRequest
 from tocsin.gateway.failures import BadRequest, GatewayError, QuotaExceeded, Unauthorized
-from tocsin.gateway.http.answers import describe, problem
+from tocsin.gateway.http.answers import INTERNAL, describe, problem
 from tocsin.gateway.http.models import Hello, NewSubscription, Unwatch, Watch
 from tocsin.gateway.http.server import Server, require
 from tocsin.gateway.http.wire import EXTENSION, WireSink
@@ -124,18 +124,18 @@ class Session:
         try:
             text = frame.get("text")
             if text is None:
-                raise BadRequest("frames are text")
+                raise BadRequest("a frame must be text, got binary data")
             content = read_json(text.encode("utf-8", "surrogatepass"), where="the frame")
             if not isinstance(content, dict) or content.get("type") not in self._handlers:
                 types = ", ".join(self._handlers)
-                raise BadRequest(f"a frame is a JSON object whose type is one of {types}")
+                raise BadRequest(f"a frame must be a JSON object whose type is one of {types}")
             request = content.pop("request", None)
             await self._handlers[content.pop("type")](content)
         except (Error, ValidationError) as failure:
             self._refuse(failure, request)
         except Exception:
             logger.exception("a frame could not be handled")
-            self._refuse(GatewayError("something went wrong here"), request)
+            self._refuse(GatewayError(INTERNAL), request)
 
     async def _watch(self, frame: dict[str, Any]) -> None:
         request = Watch.model_validate(frame)
@@ -147,7 +147,8 @@ class Session:
         if name in self._feeds:
             committer.unwatch(self._feeds.pop(name))
         if len(self._feeds) >= self._server.settings.watches:
-            raise QuotaExceeded(f"one connection may watch {self._server.settings.watches} subscriptions")
+            most = self._server.settings.watches
+            raise QuotaExceeded(f"quota of watches on a connection exceeded ({most} of {most})")
         feed = Feed(committer, self._sink, full_id(tenant, name), name, pace)
         self._feeds[name] = feed
         is_watching = False

@@ -116,7 +116,7 @@ class _Builder:
     def add(self, row: int, values: Mapping[str, Any]) -> None:
         if not isinstance(values, Mapping):
             raise RowError(
-                f"row {row}: a sparse row is a dict of attribute to value, not {type(values).__name__}"
+                f"row {row}: a sparse row must be a dict of attribute to value, got {type(values).__name__}"
             )
         weights = _weights_of(row, values.get(WEIGHTS))
         for name, value in values.items():
@@ -150,7 +150,7 @@ class _Builder:
         number = self._names.get(name)
         if number is None:
             if not isinstance(name, str):
-                raise RowError(f"row {row}: attribute names are strings, not {type(name).__name__}: {name!r}")
+                raise RowError(f"row {row}: an attribute name must be a string, got {name!r}")
             _encoded(row, name, name)
             number = self._names[name] = len(self._names)
         return number
@@ -169,7 +169,9 @@ class _Builder:
             raise SeveralValues
         if isinstance(value, tuple):
             if len(value) != 2:
-                raise RowError(f"row {row}, attribute {name!r}: a range is (low, high), not {shown(value)}")
+                raise RowError(
+                    f"row {row}, attribute {name!r}: a range must be (low, high), got {shown(value)}"
+                )
             return NUMBER, self._number(row, name, value[0]), self._number(row, name, value[1]), 0
         number = self._number(row, name, value)
         return NUMBER, number, number, 0
@@ -223,11 +225,13 @@ def _weights_of(row: int, weights: Any) -> dict[str, float]:
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
-        raise RowError(f"row {row}: {WEIGHTS} is a dict of attribute to weight, not {type(weights).__name__}")
+        raise RowError(
+            f"row {row}: {WEIGHTS} must be a dict of attribute to weight, got {type(weights).__name__}"
+        )
     checked = {name: _number(row, name, weight) for name, weight in weights.items() if weight is not None}
     for name, weight in checked.items():
         if not math.isfinite(weight):
-            raise RowError(f"row {row}, attribute {name!r}: a weight is a finite number, not {weight}")
+            raise RowError(f"row {row}, attribute {name!r}: a weight must be a finite number, got {weight}")
     return checked
 
 
@@ -305,7 +309,9 @@ def _mapped_weights(weights: Any, event: Longs, attribute: Ints, names: list[str
     given = doubles_of(WEIGHTS, items)
     bad = np.flatnonzero(~np.isfinite(given) & is_valid(items))
     if len(bad):
-        raise RowError(f"row {row[bad[0]]}, attribute {keys[place[bad[0]]]!r}: a weight is a finite number")
+        raise RowError(
+            f"row {row[bad[0]]}, attribute {keys[place[bad[0]]]!r}: a weight must be a finite number"
+        )
     number = {name: position for position, name in enumerate(names)}
     known = np.array([number.get(name, -1) for name in keys], np.int64)[place]
     is_used = (known >= 0) & ~np.isnan(given)
@@ -325,7 +331,7 @@ def map_entries(name: str, column: Any) -> tuple[Longs, Longs, Any, list[str]]:
     """The entries of a column of maps: row, number of the attribute, value; and the attributes."""
     maps = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_string(maps.type.key_type) and not pa.types.is_large_string(maps.type.key_type):
-        raise RowError(f"column {name!r}: the keys of a map are strings, not {maps.type.key_type}")
+        raise RowError(f"column {name!r}: the keys of a map must be strings, got {maps.type.key_type}")
     offsets = np.asarray(maps.offsets, np.int64)
     lengths = np.where(is_valid(maps), np.diff(offsets), 0)
     starts = np.cumsum(lengths) - lengths

@@ -62,7 +62,7 @@ def sets_from_rows(rows: Sequence[Mapping[str, Any]]) -> EventSets:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise RowError(
-                f"row {number}: a sparse row is a dict of attribute to value, not {type(row).__name__}"
+                f"row {number}: a sparse row must be a dict of attribute to value, got {type(row).__name__}"
             )
         values = {name: _values_of(number, name, value) for name, value in row.items() if is_several(value)}
         found, every = _choices(values)
@@ -80,7 +80,9 @@ def _values_of(row: int, name: str, value: Any) -> list[Any]:
     given = [as_range(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
     for item in given:
         if is_several(item) or isinstance(item, Mapping):
-            raise RowError(f"row {row}, attribute {name!r}: a list holds values, not {type(item).__name__}s")
+            raise RowError(
+                f"row {row}, attribute {name!r}: a list must hold single values, got a {type(item).__name__}"
+            )
     try:
         # True and 1 are two values.
         return list({(type(item), item): item for item in given if item is not None}.values())

@@ -115,7 +115,7 @@ def _weights(table: Mapping[str, Any]) -> Floats:
         return np.ones(len(table["id"]))
     weights = _doubles("weight", table["weight"])
     weights[~is_valid(table["weight"])] = 1.0
-    _refuse(~np.isfinite(weights), "a weight is a finite number")
+    _refuse(~np.isfinite(weights), "a weight must be a finite number")
     return weights
 
 
@@ -187,7 +187,7 @@ def _doubles(name: str, values: Any) -> Floats:
         or pa.types.is_floating(values.type)
         or pa.types.is_decimal(values.type)
     ):
-        raise ParameterError(f"{name} holds numbers, not {values.type}")
+        raise ParameterError(f"{name} must hold numbers, got {values.type}")
     return doubles_of(name, values)
 
 

@@ -1,4 +1,4 @@
-"""Plans statements over the declared sources, and caches the plans."""
+"""From statements to plans and the names of their indexes, over the declared sources; caches both."""
 
 from __future__ import annotations
 

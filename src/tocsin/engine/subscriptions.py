@@ -163,7 +163,7 @@ class Subscriptions:
         source.end_batch()
 
     def survey(self, table: Table) -> SubscriptionSurvey:
-        """The spaces that the subscriptions of a table are in."""
+        """The message spaces that the subscriptions of a table belong to."""
         name = table.schema.name
         groups = [
             (self._statement_of_group[number], cast(RowGroup, group))

@@ -38,7 +38,7 @@ class ZoneAnswers(Protocol):
 
 
 class KeyInterner:
-    """Interns row keys as small numbers, shared by all zones of an edge."""
+    """Maps row keys to small numbers, for all zones of an edge."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,4 +1,4 @@
-"""Groups: one for each plan key that has subscriptions."""
+"""Groups: the subscriptions of one plan key each, and the index that maintains them."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class DurableHub(ABC):
         self._log.forget(self.number + 1)
 
     def close(self) -> None:
-        """Release the folder. Idempotent."""
+        """Release the folder; later calls do nothing."""
         self._log.close()
         if self._lock >= 0:
             lock, self._lock = self._lock, -1

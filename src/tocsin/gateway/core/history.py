@@ -59,7 +59,7 @@ class History:
             self._count_out(owner, batch)
 
     def extend(self, number: int, changes: Sequence[tuple[str, str]]) -> list[tuple[str, DeliveredBatch]]:
-        """Append the changes of record `number`, by subscription, and return them; evicts older batches."""
+        """Append the changes of record `number`, and evict older batches; returns the appended ones."""
         delivered: list[tuple[str, DeliveredBatch]] = []
         for subscription, text in changes:
             batch = DeliveredBatch(number, text)

@@ -15,7 +15,7 @@ REMEMBERED_BATCHES = 10_000
 
 
 class IdempotencyKeys:
-    """Keyed requests by batch name, which starts with the tenant and a slash. Constant cost each."""
+    """The remembered requests by batch name, which starts with the tenant and a slash. Constant cost each."""
 
     def __init__(self) -> None:
         #: by tenant: requests by batch name, oldest first

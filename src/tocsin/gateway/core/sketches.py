@@ -1,4 +1,4 @@
-"""A sketch of a subscription space, for a page to draw: a point a subscription, a tile a message.
+"""Sketches of subscription spaces, for the page to draw: a point per subscription, a rectangle per message.
 
 An engine emits either changes or messages for a batch of rows. So a sketch has a small engine of its own,
 with the key and two columns of one table, and publishes every batch to it while it is in use.

@@ -32,7 +32,7 @@ POLL = 1.0
 
 
 class JobConsumer:
-    """All edges of one gateway. `deliver` receives answers, `set_spaces` the names of the spaces."""
+    """Runs all edges of one gateway; calls `deliver` with answers, `set_spaces` with the names of spaces."""
 
     def __init__(
         self,

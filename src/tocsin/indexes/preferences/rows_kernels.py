@@ -66,7 +66,7 @@ def classify_run(mark: Bytes, born_after: Longs) -> int:
 
 @lean_kernel
 def remove_run(state: Longs, first: int, mark: Bytes, leaving: Ints) -> None:
-    """Remove consecutive rows, from entry `first` on. As `record_rows`, but faster."""
+    """Record that consecutive rows, from entry `first` on, are all removed: faster than `record_rows`."""
     n_leaving = state[N_LEAVING]
     for i in range(len(mark)):
         # Branch-free, because a branch would be mispredicted.

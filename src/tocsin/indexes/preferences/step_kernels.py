@@ -445,7 +445,7 @@ def apply_steps(
 
 @lean_kernel
 def apply_delta(state: Longs, entries: DeltaEntries, packed: ArgumentPack) -> int:
-    """As `apply_steps`, with the columns packed into one argument."""
+    """Call `apply_steps`, with the columns packed into one argument."""
     ranking, lanes, grid, rows, candidates, pool, events, scratch, heap, raw, changes = unpack(packed)
     return apply_steps(
         state, ranking, lanes, grid, rows, candidates, pool, events, entries, scratch, heap,

@@ -1,4 +1,4 @@
-"""What enters and leaves the structures: ingest buffer, event log, maturities, batches of members."""
+"""The ingest buffer, the event log, the output buffer of maturities, and batches of members."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class MaturityReport:
         )
 
     def fill(self, run: Callable[[int, Maturities], int], end: int) -> None:
-        """Call a kernel that works up to `end` and stops when the buffer is full, until it is done."""
+        """Call a kernel until it reaches `end`, and grow the buffer whenever it stops with that full."""
         done = run(0, self.rows)
         while done < end:
             self.reserve(2 * len(self.rows.step))
@@ -222,7 +222,7 @@ TINY = np.float32(1e-30)
 
 
 class ThresholdBatch(NamedTuple):
-    """Members on their way into, out of, or between the structures, column-wise. No box is empty."""
+    """Members that enter, leave or move between the structures, column-wise. No box is empty."""
 
     #: int32 (n,): the subscription's slot.
     slots: Ints

@@ -179,9 +179,9 @@ class HistogramCells:
         self._n_pending += len(events.weights)
 
     def count_countable(self, events: CountedEvents, clock: int) -> int:
-        """As `count`, from this clock on; returns the weight of the events.
+        """Count events as `count` does, and return their weight; `clock` is the one before them.
 
-        That is -1, and nothing is counted, if an event must be skipped or they weigh too much.
+        Returns -1 and counts nothing if an event must be skipped or they weigh too much.
         """
         self._ensure_pending_capacity(len(events.weights))
         with suppress_fp_warnings(count_countable):

@@ -1,7 +1,4 @@
-"""Unicast: every affected subscription is found and notified individually. The baseline of messages.
-
-These call the leaf files of the blocked rows and of the points, and the paper's search above a row.
-"""
+"""Unicast: every affected subscription is found and notified individually. The baseline of messages."""
 
 from __future__ import annotations
 

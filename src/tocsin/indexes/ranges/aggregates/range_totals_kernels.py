@@ -1,7 +1,7 @@
-"""Kernels of COUNT, SUM and AVG over one range, which change wherever a row comes or goes.
+"""Kernels of COUNT, SUM and AVG over one range.
 
-The images of a step are added up in the order of x. What a step changes in a range is then the difference of
-two such sums, however many images there are; and what the range holds is that of two sums of the tally.
+The value of a range is a difference of two prefix sums of the tally. What a step changes in it is a
+difference of two prefix sums over the images of the step, in order of x, however many images there are.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class RangeDistinct:
         self._rows.relink(code, int(code.max(initial=-1)) + 1)
 
     def check_invariants(self) -> None:
-        """Also: each chain, or tree, holds the rows of one code."""
+        """Assert all invariants, and that each chain or tree holds the rows of one code."""
         self._bounds.check_invariants()
         self._rows.check_invariants()
         check_layout(self._search)

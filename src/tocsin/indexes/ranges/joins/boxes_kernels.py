@@ -1,4 +1,4 @@
-"""Kernels of the select-join that go through it box by box.
+"""Kernels that evaluate the select-join box by box.
 
 The images and the partners in a box are found independently of each other, so that its pairs are counted
 without visiting them: images times partners, code by code. Where many rows meet many partners and boxes are
@@ -42,9 +42,9 @@ class JoinScratch(NamedTuple):
 
 @lean_kernel
 def op_of(mine: JoinSide, images: RowImages, step: int, box: int, image: int) -> int:
-    """What happens to an image's pairs in a box that holds it: an op, or NOTHING.
+    """The op of an image's pairs in a box that holds it, or NOTHING.
 
-    Of a row that stays, the old image speaks for both.
+    The pairs of a row that stays are reported with its old image only.
     """
     n_mine = mine.boxes.lo.shape[0]
     other_image = images.other_image[image]

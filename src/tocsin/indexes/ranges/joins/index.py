@@ -108,7 +108,7 @@ class RangeJoin:
         return _sorted_pairs(changes, born, changes.subscription) if changes else changes
 
     def most(self, delta: RowDelta, side: int) -> int:
-        """No more pairs than this change by the delta, over all subscriptions. Cost: constant."""
+        """An upper bound of the pairs that the delta changes, over all subscriptions. Cost: constant."""
         return 2 * len(delta.row) * self._rows[1 - side].top * self._bounds.n_filled
 
     def count(self, delta: RowDelta, side: int) -> Longs:
@@ -172,7 +172,7 @@ class RangeJoin:
         self._fit_buckets()
 
     def check_invariants(self) -> None:
-        """Also: each row is in the chain of its code."""
+        """Assert all invariants, and that each row is in the chain of its code."""
         self._bounds.check_invariants()
         for rows in self._rows:
             rows.check_invariants()

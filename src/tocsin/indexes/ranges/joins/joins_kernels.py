@@ -35,7 +35,7 @@ RIGHT = 1
 
 
 class JoinSide(NamedTuple):
-    """All that a kernel needs of one side."""
+    """One side of a join: its boxes, its rows, and the chains of rows by code."""
 
     boxes: RangeBoxes
     rows: RowColumns
@@ -66,7 +66,7 @@ def report_image(
 ) -> int:
     """Write the pairs that come or go with an image, or stay touched. Answers as `write_pairs` does.
 
-    Of a row that stays with its partners, the old image speaks for both.
+    The pairs of a row that stays with its partners are written with its old image only.
     """
     n_mine = mine.boxes.lo.shape[0]
     n_theirs = theirs.boxes.lo.shape[0]

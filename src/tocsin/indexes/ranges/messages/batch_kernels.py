@@ -67,7 +67,7 @@ def outline_rows(
 
 @inlined
 def higher_top(top: float, other: float) -> float:
-    """NaN, for no top, is the highest."""
+    """The higher of two tops; NaN, for no top, is the highest."""
     return top if top != top or top > other else other
 
 

@@ -85,7 +85,7 @@ def copy_part(source: Floats, begin: int, target: Floats, at: int, count: int) -
 def paint_plain(
     posts: Posts, first: int, last: int, gap: int, x: float, k: int, out: Messages, cursor: Longs
 ) -> None:
-    """As `paint_exposed`, with plain posts: each bound of the tiles is a stretch of the posts.
+    """Write the tiles that `paint_exposed` does, for plain posts: bounds of tiles are slices of the posts.
 
     There is capacity for k tiles, and k are always written: how many count cannot be predicted.
     """

@@ -1,7 +1,4 @@
-"""Common to all painting kernels: read an event as moves of one row, apply them, write messages.
-
-These call the leaf file of the blocked rows.
-"""
+"""Shared by all painting kernels: split an event into moves of one row, apply them, write messages."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class MinMaxDense(PaintDense):
 
 
 class MinMaxSparse(PaintSparse):
-    """As `MinMaxDense`, for known subscriptions: each message reaches at least one."""
+    """`MinMaxDense` for known subscriptions: each message reaches at least one of them."""
 
     _is_whole = True
 

@@ -290,7 +290,7 @@ def emit_known_move(
     out: Messages,
     cursor: Longs,
 ) -> int:
-    """As `emit_move`, to known subscriptions: DONE or FULL."""
+    """Send a row, and the rows that replace it, to known subscriptions only: DONE or FULL."""
     left = walk_side(blocked, move.left, -1, move, shown.left)
     right = walk_side(blocked, move.right, 1, move, shown.right)
     n_left, n_right, at = left.n_shown, right.n_shown, cursor[N_TILES]

@@ -1,7 +1,6 @@
 """Paint-Sparse where points are many: tiles are fitted by queries to the grid.
 
-Notation: see `posts_kernels` for posts and bands, `dense_kernels` for columns. This calls the leaf file
-of the points.
+Notation: see `posts_kernels` for posts and bands, `dense_kernels` for columns.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ Notation: as in `dense_kernels`, posts are the nearest rows below the middle row
 k best if its range *holds* fewer than k posts of either side, and it receives a row passed if it held k - 1
 and holds that one too. So one count per point suffices, and the points lie in any order: they are scanned a
 strip at a time, in vector code.
-
-This calls the leaf file of the points.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A row is *below* another one if its (y, born) is less; `born` is unique, so no two rows are equal. Rows of
 equal x lie in any order, and everything here goes by that order, so that equal x needs no special case: a row
-is left or right of another one. This is a leaf file shared by messages and tiles.
+is left or right of another one. Messages and tiles share it.
 
 Where an `int32` link is passed on, `+ 0` makes it an `int64`, so that each kernel is compiled once.
 """

@@ -89,7 +89,7 @@ class TreeRows(Rows):
         self.build()
 
     def check_invariants(self) -> None:
-        """Also: the tree has these rows, and its nodes summarise them."""
+        """Assert all invariants, that the tree has these rows, and that its nodes summarise them."""
         super().check_invariants()
         tree = self.tree
         check_layout(tree)

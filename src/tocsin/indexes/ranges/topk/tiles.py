@@ -238,7 +238,7 @@ class RankedTiles:
         self._fit_scratch()
 
     def check_invariants(self) -> None:
-        """Also: the points are the ranges, and scratch is clean."""
+        """Assert all invariants, that the points are the ranges, and that scratch is clean."""
         self._points.check_invariants()
         self._blocked.check_invariants()
         slots, lo, hi = self._points.points()

@@ -307,7 +307,7 @@ def shorten_log(log: Log, limits: Limits, replay: Replay, out_log: Log, cursor: 
 def make_update(
     blocked: BlockedColumns, images: RowImages, rows: Ints, image: int, phase: int
 ) -> tuple[Update, bool]:
-    """The update that an image means in a phase, and whether there is one.
+    """The update that an image causes in a phase, and whether there is one.
 
     Insertions and rows that rank higher now go first, so that later removals are replaced by rows that stay.
     A row that moves along x is removed at one place and inserted at the other.

@@ -300,7 +300,7 @@ def find_cell(
     log: Log,
     counts: Longs,
 ) -> int:
-    """As `look_up`, cached in the table, whose part for this k begins at `first`."""
+    """The cell that `look_up` finds, cached in the table, whose part for this k begins at `first`."""
     entry = first + n_left * width + n_right
     cell = int(around.table[entry])
     if cell == UNKNOWN:

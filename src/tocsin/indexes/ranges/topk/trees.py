@@ -173,7 +173,7 @@ class RankedBoxTree:
 
     @np.errstate(over="ignore", invalid="ignore")
     def check_invariants(self) -> None:
-        """Also: a bar below infinity is the key of the k-th row."""
+        """Assert all invariants, and that a bar below infinity is the key of the k-th row."""
         self._bounds.check_invariants()
         self._rows.check_invariants()
         check_layout(self._lists)

@@ -29,8 +29,9 @@ def test_minima_reach_many_for_little() -> None:
         settings = Settings(workload="walking", rows=5_000, events=2_000, subscriptions=count)
         for name in ("S-UN", "S-MN", "CN", "CN+", "S-CN", "DS-CN"):
             found[name, count] = means(world, name, settings)
-    for name in ("S-UN", "S-MN"):
-        assert found[name, MANY]["bytes"] / found[name, FEW]["bytes"] == pytest.approx(2, rel=0.1)
+    # Where S-MN's messages branch depends on the clusters of brokers too.
+    for name, spread in (("S-UN", 0.1), ("S-MN", 0.25)):
+        assert found[name, MANY]["bytes"] / found[name, FEW]["bytes"] == pytest.approx(2, rel=spread)
         for better in ("S-CN", "DS-CN"):
             assert found[name, MANY]["bytes"] > 10 * found[better, MANY]["bytes"]
     for name in ("CN", "S-CN", "DS-CN"):

@@ -13,7 +13,7 @@ from tocsin.arrays.layout import check_layout, empty, grow, sizes_of
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.structures import blocked_rows_layout as columns
-from tocsin.indexes.ranges.structures.blocked_rows_batch_kernels import count_within, put_rows
+from tocsin.indexes.ranges.structures.blocked_rows_batch_kernels import put_rows
 from tocsin.indexes.ranges.structures.blocked_rows_layout import (
     BLOCK,
     GROUP,
@@ -84,10 +84,6 @@ class BlockedRows:
         places = self._places()
         blocked = self.columns
         return blocked.slot[places], blocked.x[places], blocked.y[places], blocked.born[places]
-
-    def count(self, low: float, high: float) -> int:
-        """How many rows have low <= x <= high. Cost: constant a block in the range."""
-        return count_within(self.columns, float(low), float(high))
 
     def arrays(self) -> Arrays:
         """The rows. Cost: linear."""

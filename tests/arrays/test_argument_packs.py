@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import tocsin
-from tocsin.arrays.jit import ArgumentPack, lean_kernel, unpack
+from tocsin.arrays.argument_packs import ArgumentPack, unpack
+from tocsin.arrays.jit import lean_kernel
 from tocsin.arrays.types import Longs
 
 

@@ -130,3 +130,25 @@ def test_in_a_pipe_one_line_is_left(tmp_path: os.PathLike[str]) -> None:
             check=False,
         )
         assert (finished.returncode, finished.stdout, finished.stderr) == (0, "8\n", expected)
+
+
+def test_what_is_being_compiled_can_be_asked(clock: SimpleNamespace) -> None:
+    compilation = Compilation()
+    assert compilation.ongoing() is None
+    compile_for(compilation, clock, 2.0)
+    assert compilation.ongoing() is None, "it has ended"
+    compilation.begin(kernel("next"))
+    assert compilation.ongoing() is None, "this is but a moment"
+    clock.now += 1.5
+    assert compilation.ongoing() == (2, 3.5)
+
+
+def test_kernels_of_the_package_that_cannot_be_used_are_said(
+    clock: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_progress, "unusable", lambda: "cpython-311-numba-0.1-x86-64-v3")
+    compilation = Compilation()
+    compile_for(compilation, clock, 2.0)
+    compilation.say()
+    (record,) = caplog.records
+    assert record.getMessage().endswith("; the package has kernels for cpython-311-numba-0.1-x86-64-v3")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numba.core import config
@@ -20,11 +21,17 @@ from numba.core import config
 import tocsin
 from tests.cli.commands import PATIENCE, ROOT, environment
 from tests.conftest import INTERPRETED
-from tocsin.arrays import kernel_cache, kernel_folders, kernel_keys
+from tocsin.arrays import kernel_cache, kernel_folders, kernel_keys, shipped_kernels
 from tocsin.arrays.jit import lean_kernel
 from tocsin.arrays.kernel_keys import content_key, variant_key
 
 compiled = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+portable = pytest.mark.skipif(
+    not shipped_kernels.supports_level(), reason="this machine cannot run portable kernels"
+)
+#: Have Numba compile for all machines of the level, and for this one.
+FOR_ALL = {"NUMBA_CPU_NAME": shipped_kernels.LEVEL, "NUMBA_CPU_FEATURES": ""}
+FOR_THIS = {"NUMBA_CPU_NAME": None, "NUMBA_CPU_FEATURES": None}
 
 LEAF = """
 from tocsin.arrays.jit import lean_kernel
@@ -54,6 +61,8 @@ from pathlib import Path
 from tocsin.arrays import kernel_folders
 if "--installed-read-only" in sys.argv:
     kernel_folders.PACKAGE = Path(__file__)
+if "--installed" in sys.argv:
+    kernel_folders.PACKAGE = Path(__file__).with_name("package")
 sys.path.insert(0, str(Path(__file__).parent))
 import users
 from tocsin.arrays.compile_progress import compilation
@@ -96,7 +105,7 @@ def run(project: Path, *arguments: str, **variables: str | None) -> tuple[list[i
 
 
 def kept(project: Path) -> list[Path]:
-    return sorted((project / "kept").glob("*.kernel"))
+    return sorted(path for path in (project / "kept").iterdir() if path.name != kernel_folders.LOCKS)
 
 
 @compiled
@@ -201,6 +210,67 @@ def test_it_starts_with_a_temporary_folder(project: Path, home: str | None) -> N
     assert run(project, "--installed-read-only", **variables) == ([2, 6], 0, "")
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@compiled
+@portable
+def test_portable_kernels_are_found_by_a_process_that_compiles_for_its_own_machine(project: Path) -> None:
+    assert run(project, **FOR_ALL) == ([2, 6], 3, "")
+    names = [path.name.rpartition("-")[0] for path in kept(project)]
+    level = shipped_kernels.LEVEL
+    assert names == [f"leaves.leaf-{level}", f"users.other-{level}", f"users.user-{level}"]
+    assert run(project, **FOR_THIS) == ([2, 6], 0, "")
+    assert len(kept(project)) == 3
+
+
+def ship(project: Path, name: str) -> None:
+    """Have the package come with portable kernels, in a folder of this name."""
+    folder = project / "package" / "compiled" / name
+    folder.mkdir(parents=True)
+    assert run(project, **FOR_ALL, TOCSIN_KERNEL_CACHE=str(folder))[1] == 3
+    (folder / kernel_folders.LOCKS).unlink()
+
+
+@compiled
+@portable
+def test_kernels_that_came_with_the_package_are_found_and_nothing_is_written(project: Path) -> None:
+    ship(project, shipped_kernels.folder_name())
+    before = sorted(project.rglob("*"))
+    assert run(project, "--installed", **FOR_THIS) == ([2, 6], 0, "")
+    assert run(project, "--installed", **FOR_ALL) == ([2, 6], 0, "")
+    assert sorted(project.rglob("*")) == before
+    assert kept(project) == []
+
+
+@compiled
+@portable
+def test_an_edit_compiles_what_came_with_the_package_again(project: Path) -> None:
+    ship(project, shipped_kernels.folder_name())
+    (project / "users.py").write_text(USER.replace("number + 5", "number + 6"))
+    assert run(project, "--installed", **FOR_THIS) == ([2, 7], 1, "")
+    assert len(kept(project)) == 1
+    assert run(project, "--installed", **FOR_THIS) == ([2, 7], 0, "")
+
+
+@compiled
+@portable
+@pytest.mark.parametrize("version", ["numba", "python"])
+def test_kernels_of_another_version_are_not_used(project: Path, version: str) -> None:
+    name = shipped_kernels.folder_name()
+    part = numba.__version__ if version == "numba" else sys.implementation.cache_tag
+    ship(project, name.replace(part, "other"))
+    assert run(project, "--installed", **FOR_THIS) == ([2, 6], 3, "")
+    assert len(kept(project)) == 3
+
+
+def test_a_machine_below_the_level_uses_nothing_that_came_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped_kernels, "SHIPPED", tmp_path)
+    (tmp_path / shipped_kernels.folder_name()).mkdir()
+    for is_supported in (True, False):
+        monkeypatch.setattr(shipped_kernels, "supports_level", lambda answer=is_supported: answer)
+        assert (shipped_kernels.shipped_folder.__wrapped__() is not None) == is_supported
 
 
 @compiled
@@ -365,7 +435,8 @@ BODY = """
 import numpy as np
 from typing import NamedTuple
 from tocsin.arrays import intrinsics
-from tocsin.arrays.jit import kernel, lean_kernel, inlined, unpack
+from tocsin.arrays.argument_packs import unpack
+from tocsin.arrays.jit import kernel, lean_kernel, inlined
 from tocsin.kernels import status
 
 class Pair(NamedTuple):
@@ -469,3 +540,36 @@ def test_columns_of_a_signature_count_by_name(tmp_path: Path) -> None:
     ]
     kernel = lean_kernel(_double)
     assert variant_key(kernel, columns[:1], ()) != variant_key(kernel, columns[1:], ())
+
+
+#: Loads every kernel of a folder before anything is compiled: symbols that are not there end the process.
+LOADER = """
+import sys
+from pathlib import Path
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+from tocsin.arrays import compiled_kernels, kernel_cache
+target = cpu_target.target_context
+rtsys.initialize(target)
+start = len(kernel_cache._HEADER) + 32 + 4
+for path in sys.argv[1:]:
+    try:
+        compiled_kernels.load(Path(path).read_bytes()[start:], target)
+    except (ImportError, AttributeError, ValueError):
+        continue  # of an earlier version of the package
+print("loaded")
+"""
+
+
+@compiled
+def test_kernels_load_without_what_compiling_needs() -> None:
+    """`target.refresh` imports most of Numba, which takes longer than all else before a first answer."""
+    found = [str(path) for folder in kernel_folders.folders()[0] for path in Path(folder).glob("*.kernel")]
+    finished = subprocess.run(
+        [sys.executable, "-c", LOADER, *found],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert (finished.returncode, finished.stdout) == (0, "loaded\n"), finished.stderr

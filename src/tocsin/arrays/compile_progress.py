@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from tocsin.arrays.kernel_folders import folders
+from tocsin.arrays.shipped_kernels import unusable
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,12 @@ class Compilation:
                 self._timer.daemon = True
                 self._timer.start()
 
+    def ongoing(self) -> tuple[int, float] | None:
+        """Kernels compiled and seconds that took, of this process, if it has been compiling for a moment."""
+        begun = self._begun[:1]
+        seconds = time.monotonic() - begun[0][1] if begun else 0.0
+        return (self.count, self.seconds + seconds) if seconds >= MOMENT else None
+
     def say(self) -> None:
         """Log what has been compiled since the last log line, if that took longer than a moment."""
         with self._saying:
@@ -72,6 +79,8 @@ class Compilation:
                 self._said = self.count, self.seconds
                 folder = folders()[1]
                 kept = f"kept in {folder}" if folder else "not kept, as no folder is writable"
+                if (shipped := unusable()) is not None:
+                    kept += f"; the package has kernels for {shipped}"
                 logger.warning("compiled %d kernel%s in %.0f s; %s", count, "s" * (count != 1), seconds, kept)
 
     def _is_long(self) -> bool:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import pickle
 import tempfile
 import time
 import zlib
 from contextlib import suppress
 from typing import Any
 
-from numba.core import caching, compiler, serialize
+from numba.core.runtime.nrt import rtsys
 
 from tocsin.arrays.compile_progress import compilation
+from tocsin.arrays.compiled_kernels import dump, load
 from tocsin.arrays.kernel_folders import folders, locks
 from tocsin.arrays.kernel_keys import content_key, variant_key
+from tocsin.arrays.shipped_kernels import LEVEL, shipped_folder, supports_level
 
 #: Seconds to wait for a process that compiles the same kernel; then it is compiled here too.
 PATIENCE = 120.0
 #: Seconds between attempts to get a lock.
 _PAUSES = (0.005, 0.2)
-_HEADER = b"tocsin kernel 1\n"
-
-#: Numba's, which declares no types.
-_dumps: Any = serialize.dumps
-_rebuilt: Any = vars(compiler)["CompileResult"]._rebuild
+_HEADER = b"tocsin kernel 2\n"
 
 #: Whether a kernel that is not there is compiled; else it raises KernelMissing.
 may_compile = True
@@ -37,7 +34,7 @@ class KernelMissing(Exception):
     """A kernel has not been compiled, and may not be now."""
 
 
-class KernelCache(caching._Cache):
+class KernelCache:
     """The cache of one kernel's dispatcher.
 
     A file that is missing, of other content, truncated or not understood is a miss, and a file that cannot be
@@ -46,82 +43,69 @@ class KernelCache(caching._Cache):
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
-        self._is_enabled = True
 
-    @property
-    def cache_path(self) -> str | None:
-        return folders()[1]
-
-    def enable(self) -> None:
-        self._is_enabled = True
-
-    def disable(self) -> None:
-        self._is_enabled = False
-
-    def flush(self) -> None:
-        """Nothing to forget: a file is replaced when its kernel is compiled again."""
-
-    def load_overload(self, signature: Any, target: Any) -> Any:
+    def load(self, signature: Any, target: Any, is_inner: bool) -> Any:
         """The compiled kernel, or None if this process is to compile it."""
-        target.refresh()
+        rtsys.initialize(target)
         _release_failed()
-        if not self._is_enabled:
-            return None
-        name = self._file_name(signature, target.codegen())
-        found = self._find(name, target)
+        found = self._find(signature, target, is_inner)
         if found is None and not may_compile:
             raise KernelMissing(f"{self._kernel.py_func.__module__}.{self._kernel.py_func.__qualname__}")
         if found is None:
+            # Only compiling needs what Numba knows about Python and NumPy, which takes a while to import.
+            target.refresh()
             compilation.begin(self._kernel)
-            if self._claim(name):
-                found = self._find(name, target)
+            name = self._file_name(signature, target.codegen().magic_tuple(), is_inner)
+            self._claim(name)
+            # Another process may have compiled it since.
+            found = self._find(signature, target, is_inner)
             if found is not None:
                 _release(name)
                 compilation.end(self._kernel, is_compiled=False)
         return found
 
-    def save_overload(self, signature: Any, compiled: Any) -> None:
+    def save(self, signature: Any, compiled: Any, is_inner: bool) -> None:
         """Keep what has been compiled, and let waiting processes have it."""
-        if not self._is_enabled:
-            return
-        name = self._file_name(signature, compiled.codegen)
+        name = self._file_name(signature, compiled.codegen.magic_tuple(), is_inner)
         folder = folders()[1]
-        is_portable = not compiled.library.has_dynamic_globals and not any(
-            not lifted.can_cache for lifted in compiled.lifted
-        )
-        if folder is not None and is_portable:
-            _write(os.path.join(folder, name), content_key(self._kernel), _dumps(compiled._reduce()))
+        if folder is not None and not compiled.library.has_dynamic_globals:
+            _write(os.path.join(folder, name), content_key(self._kernel), dump(compiled, is_inner))
         _release(name)
         compilation.end(self._kernel)
 
-    def _file_name(self, signature: Any, codegen: Any) -> str:
+    def _file_name(self, signature: Any, cpu: tuple[str, ...], is_inner: bool) -> str:
         function = self._kernel.py_func
-        variant = variant_key(self._kernel, signature, codegen.magic_tuple())
+        variant = variant_key(self._kernel, signature, cpu)
         name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
-        return f"{name[-100:]}-{variant}.kernel"
+        return f"{name[:180]}-{cpu[1]}-{variant}.{'inner' if is_inner else 'kernel'}"
 
-    def _find(self, name: str, target: Any) -> Any:
-        content = content_key(self._kernel)
-        for folder in folders()[0]:
-            data = _read(os.path.join(folder, name), content)
-            if data is not None:
-                # A class of its signature may have moved, or another Numba may have written it.
-                with suppress(Exception):
-                    return _rebuilt(target, *pickle.loads(data))
+    def _find(self, signature: Any, target: Any, is_inner: bool) -> Any:
+        """The kernel as compiled for all machines like this one, or for this one."""
+        triple, cpu, features = target.codegen().magic_tuple()
+        names = [self._file_name(signature, (triple, cpu, features), is_inner)]
+        if supports_level() and cpu != LEVEL:
+            names.insert(0, self._file_name(signature, (triple, LEVEL, ""), is_inner))
+        shipped = shipped_folder()
+        for folder in [*([shipped] if shipped else []), *folders()[0]]:
+            for name in names:
+                data = _read(os.path.join(folder, name), content_key(self._kernel))
+                if data is not None:
+                    # A class of its signature may have moved, or another Numba may have written it.
+                    with suppress(Exception):
+                        return load(data, target)
         return None
 
-    def _claim(self, name: str) -> bool:
-        """Wait until no other process compiles the kernel; whether there was one."""
+    def _claim(self, name: str) -> None:
+        """Wait until no other process compiles the kernel."""
         folder = folders()[1]
         if folder is None:
-            return False
+            return
         _claims[name] = self._kernel, folder
         number, waited, pause = _number(name), 0.0, _PAUSES[0]
         while not locks(folder).acquire(number) and waited < PATIENCE:
             time.sleep(pause)
             waited += pause
             pause = min(2 * pause, _PAUSES[1])
-        return waited > 0
 
 
 def _number(name: str) -> int:

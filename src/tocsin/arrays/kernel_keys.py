@@ -129,7 +129,7 @@ def _refer(
         else:
             parts.append(f"{name}={_constant_text(value)}")
             home = getattr(value, "__module__", None) or type(value).__module__
-            if _is_ours(home) and not hasattr(value, "_fields") and home in sys.modules:
+            if _makes_code(home) and not hasattr(value, "_fields") and home in sys.modules:
                 others.append(sys.modules[home])
 
 
@@ -137,8 +137,9 @@ def _among(content: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: content[name] for name in names & content.keys()}
 
 
-def _is_ours(module: object) -> bool:
-    return isinstance(module, str) and module.partition(".")[0] == "tocsin"
+def _makes_code(module: object) -> bool:
+    """Whether functions of a module may make code: of ours, all but the decorators, whose options count."""
+    return isinstance(module, str) and module.partition(".")[0] == "tocsin" and module != "tocsin.arrays.jit"
 
 
 def _constant_text(value: Any) -> str:

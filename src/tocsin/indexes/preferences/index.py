@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tocsin.arrays.argument_packs import ArgumentPack
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeBuffer, ChangeSet
 from tocsin.arrays.columns import kernel_ready
-from tocsin.arrays.jit import ArgumentPack, entry_point, without_fp_warnings
+from tocsin.arrays.jit import entry_point, without_fp_warnings
 from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta, step_bounds

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.arrays.argument_packs import ArgumentPack, unpack
 from tocsin.arrays.intrinsics import first_bit, mask_reaching, prefetch
-from tocsin.arrays.jit import ArgumentPack, inlined, lean_kernel, unpack
+from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.preferences.grid_kernels import locate_rows
 from tocsin.indexes.preferences.layout import (

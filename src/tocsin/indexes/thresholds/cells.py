@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.arrays.jit import ArgumentPack, entry_point, suppress_fp_warnings
+from tocsin.arrays.argument_packs import ArgumentPack
+from tocsin.arrays.jit import entry_point, suppress_fp_warnings
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.thresholds.batches import MaturityReport, ThresholdBatch

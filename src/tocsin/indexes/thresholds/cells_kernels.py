@@ -16,8 +16,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from tocsin.arrays.argument_packs import ArgumentPack, unpack
 from tocsin.arrays.intrinsics import prefetch
-from tocsin.arrays.jit import ArgumentPack, inlined, lean_kernel, unpack
+from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
 from tocsin.indexes.thresholds.layout import (

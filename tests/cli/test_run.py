@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ def test_something_is_shown_before_the_first_batch(
         assert phase in before
     assert "no batch has been finished yet" in before
     assert "batch 0: 1000 rows so far" in capsys.readouterr().err
+
+
+def test_kernels_are_counted_until_the_first_batch() -> None:
+    known = {"phase": "batch 0: reading", "since": time.time(), "compiled": 34}
+    assert display.phase_line(known) == "batch 0: reading (0 s, 34 kernels compiled)"
+    assert display.phase_line({**known, "compiled": 0}) == "batch 0: reading (0 s)"
+    assert display.phase_line({**known, "finished": 1}) == "batch 0: reading (0 s)"
 
 
 def test_a_batch_that_a_killed_run_had_finished_is_shown_again(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 #: Seconds without output after which a line repeats the current phase.
-SILENCE_SECONDS = 10.0
+SILENCE_SECONDS = 5.0
 
 
 class LineDisplay:
@@ -46,7 +46,7 @@ class LineDisplay:
         """Called periodically."""
         with self._lock:
             if self.known and time.monotonic() - self._last_line >= SILENCE_SECONDS:
-                self._print(f"{self.known['phase']} ({time.time() - self.known['since']:.0f} s)")
+                self._print(phase_line(self.known))
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()
@@ -82,6 +82,13 @@ class LiveTable:
 
         if self.known:
             self._live.update(progress_table(self.known), refresh=True)
+
+
+def phase_line(known: dict[str, Any]) -> str:
+    """The current phase and its length; before the first batch, what has been compiled."""
+    compiled = known.get("compiled", 0) if not known.get("finished") else 0
+    kernels = f", {compiled} kernels compiled" if compiled else ""
+    return f"{known['phase']} ({time.time() - known['since']:.0f} s{kernels})"
 
 
 def display() -> LineDisplay | LiveTable:

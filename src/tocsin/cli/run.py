@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tocsin.cli.compiled import CompiledKernels
 from tocsin.cli.display import LineDisplay, LiveTable, display
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
 
@@ -50,6 +51,7 @@ def _run(options: argparse.Namespace, shown: LineDisplay | LiveTable) -> tuple[s
         from tocsin.errors import Error
         from tocsin.pipeline.job.jobs import Job
         from tocsin.pipeline.job.running import SPARK_GONE, start, why_failed
+    compiled = CompiledKernels()
     try:
         job = Job.read(options.job)
         log = _log(job.settings.name)
@@ -57,7 +59,7 @@ def _run(options: argparse.Namespace, shown: LineDisplay | LiveTable) -> tuple[s
     except Error as failure:
         return str(failure), BAD_USAGE, None
     try:
-        _follow(query, shown)
+        _follow(query, shown, compiled)
         reason = why_failed(query)
     except KeyboardInterrupt:
         query.stop()
@@ -81,10 +83,11 @@ def _log(name: str) -> str | None:
     return path
 
 
-def _follow(query: StreamingQuery, shown: LineDisplay | LiveTable) -> None:
+def _follow(query: StreamingQuery, shown: LineDisplay | LiveTable, compiled: CompiledKernels) -> None:
     """Wait until the query ends. The thread that finishes a batch displays it."""
     while query.isActive:
         time.sleep(INTERVAL)
+        shown.known["compiled"] = compiled.count()
         shown.idle()
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tocsin.cli.display import phase_line
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def progress_table(known: dict[str, Any]) -> RenderableType:
     from rich.console import Group
 
     batches = known.get("batches")
-    at = [f"{known['phase']} ({time.time() - known['since']:.0f} s)"] if known.get("phase") else []
+    at = [phase_line(known)] if known.get("phase") else []
     if not batches:
         return Group(f"{known['job']}: no batch has been finished yet", *at)
     age = time.time() - batches[-1]["time"]

@@ -139,9 +139,17 @@ class Page {
     this.client.close();
   }
 
+  /** Say why a first answer takes longer: the server compiles. */
+  async compiling() {
+    const { compiling } = await this.client.request("GET", "/health");
+    find("compiling").hidden = !compiling;
+    if (compiling) find("compiling").textContent = `compiling: ${compiling.kernels} kernels, ${Math.round(compiling.seconds)} s`;
+  }
+
   /** Poll what changes do not contain: the progress of alerts, and the tiles of the last update. */
   async measure() {
     if (document.hidden) return;
+    await this.compiling();
     await this.space.look();
     for (const card of this.shown.values()) {
       if (!(card instanceof Alert) || card.isOver) continue;

@@ -35,6 +35,8 @@ class Progress:
             #: current phase, and when it began
             "phase": "",
             "since": 0.0,
+            #: kernels compiled on this machine since the run began, if that is counted
+            "compiled": 0,
             #: batches that this run has finished
             "finished": 0,
             #: by source: accepted and rejected rows of this run, and the reason of the first reject

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tocsin.arrays.compile_progress import compilation
 from tocsin.gateway.http.api.endpoints import Call, Endpoint
 from tocsin.gateway.http.api.openapi import describe
 
@@ -15,8 +16,12 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def health(request: Request) -> Response:
-    """Liveness probe. Needs no key."""
-    return JSONResponse({"status": "alive"})
+    """Liveness probe, and what is being compiled. Needs no key."""
+    compiling = compilation.ongoing()
+    if compiling is None:
+        return JSONResponse({"status": "alive"})
+    kernels, seconds = compiling
+    return JSONResponse({"status": "alive", "compiling": {"kernels": kernels, "seconds": round(seconds, 1)}})
 
 
 async def ready(request: Request) -> Response:

@@ -83,11 +83,18 @@ def test_what_has_been_compiled_ahead_is_there(tmp_path: Path) -> None:
     assert warmed(*arguments, cache=tmp_path / "kept")[1].startswith(f"{tmp_path / 'kept'}: 0 kernels")
 
 
+@pytest.mark.parametrize(
+    ("unit", "line"),
+    [
+        ("forms", "compiling kernels: 2 of 3 forms, 9 compiled, 0 s\n"),
+        ("kernels", "compiling kernels: 2 of 3 kernels, 0 s\n"),
+    ],
+)
 def test_progress_in_a_pipe_is_a_line_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    unit: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with warm._progress(3, "compiling kernels") as shown:
+    with warm._progress("compiling kernels", 3, unit) as shown:
         shown.update(1, 5)
         monkeypatch.setattr(warm, "INTERVAL", 0.0)
         shown.update(2, 9)
-    assert capsys.readouterr().err == "compiling kernels: 2 of 3 forms of statement, 9 compiled, 0 s\n"
+    assert capsys.readouterr().err == line

@@ -7,14 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from tocsin.cli.compiled import CompiledKernels
 from tocsin.cli.failures import BAD_DATA, BAD_USAGE, OK
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from tocsin.pipeline.job.jobs import Job
 
@@ -43,10 +44,18 @@ def main(arguments: Sequence[str]) -> int:
         "--for", dest="job", metavar="JOB", help="only what the statements of a job file need"
     )
     parser.add_argument("--check", action="store_true", help="compile nothing; fail if a kernel is missing")
+    parser.add_argument(
+        "--portable",
+        action="store_true",
+        help="compile for all x86-64 machines with AVX2, not for this one's CPU alone",
+    )
     parser.add_argument("--processes", type=int, metavar="N", help="processes (default: one a core)")
     options = parser.parse_args(arguments)
     if options.processes is not None and options.processes < 1:
         parser.error("--processes must be at least 1")
+    if options.portable and not _compile_portably():
+        print("--portable needs a machine of the level x86-64-v3 (with AVX2)", file=sys.stderr)
+        return BAD_USAGE
     try:
         numbers, indexes = _selected(options.job)
     except ValueError as failure:
@@ -69,6 +78,17 @@ def main(arguments: Sequence[str]) -> int:
     count = sum(form.compiled for form in forms)
     print(f"{folder}: {count} kernels compiled in {time.monotonic() - since:.0f} s, the others were there")
     return OK
+
+
+def _compile_portably() -> bool:
+    """Have Numba compile for a level of CPU, here and in the processes of the pool; whether this one has it.
+
+    Numba's settings are read again whenever it finds the environment changed.
+    """
+    from tocsin.arrays.shipped_kernels import LEVEL, supports_level
+
+    os.environ.update(NUMBA_CPU_NAME=LEVEL, NUMBA_CPU_FEATURES="")
+    return supports_level()
 
 
 def _report_missing(forms: list[Form], folders: list[str]) -> int:
@@ -114,17 +134,24 @@ def _run_all(
     """Run the forms in parallel. Two that share a kernel do not compile it twice: one waits for the other."""
     from multiprocessing import get_context
 
+    from tocsin.cli.workload import KERNELS, TEMPLATES
+
     done = []
     workers = min(processes or _cores(), len(numbers))
+    counted = CompiledKernels()
+    is_whole = not (is_check or counted.before or len(numbers) < len(TEMPLATES))
+    title = "checking kernels" if is_check else "compiling kernels"
     with (
-        _progress(len(numbers), "checking kernels" if is_check else "compiling kernels") as shown,
+        _progress(title, KERNELS if is_whole else len(numbers), "kernels" if is_whole else "forms") as shown,
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
     ):
-        futures = [pool.submit(run_form, number, indexes, is_check=is_check) for number in numbers]
+        pending = {pool.submit(run_form, number, indexes, is_check=is_check) for number in numbers}
         try:
-            for future in as_completed(futures):
-                done.append(future.result())
-                shown.update(len(done), sum(form.compiled for form in done))
+            while pending:
+                finished, pending = wait(pending, timeout=INTERVAL / 5, return_when=FIRST_COMPLETED)
+                done += [future.result() for future in finished]
+                compiled = counted.count()
+                shown.update(compiled if is_whole else len(done), compiled)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -164,36 +191,46 @@ def run_form(number: int, indexes: dict[str, str], *, is_check: bool) -> Form:
 class _Lines:
     """Progress in a pipe: a line now and then."""
 
-    def __init__(self, total: int, title: str) -> None:
-        self._total, self._title, self._since = total, title, time.monotonic()
-        self._last = self._since
+    def __init__(self, title: str, total: int, unit: str) -> None:
+        self._title, self._total, self._unit = title, total, unit
+        self._since = self._last = time.monotonic()
 
     def update(self, done: int, compiled: int) -> None:
         now = time.monotonic()
         if now - self._last >= INTERVAL:
             self._last = now
-            text = f"{self._title}: {done} of {self._total} forms of statement, {compiled} compiled"
+            text = f"{self._title}: {done} of {self._total} {self._unit}"
+            if self._unit != "kernels":
+                text += f", {compiled} compiled"
             print(f"{text}, {now - self._since:.0f} s", file=sys.stderr, flush=True)
 
 
 class _Bar:
     """Progress on a terminal, with the time that it will take."""
 
-    def __init__(self, progress: Progress, task: TaskID, title: str) -> None:
-        self._progress, self._task, self._title = progress, task, title
+    def __init__(self, progress: Progress, title: str, total: int, unit: str) -> None:
+        self._progress, self._title, self._unit = progress, title, unit
+        self._task = progress.add_task(title, total=total)
 
     def update(self, done: int, compiled: int) -> None:
-        self._progress.update(self._task, completed=done, description=f"{self._title}: {compiled}")
+        text = self._title if self._unit == "kernels" else f"{self._title}: {compiled}"
+        self._progress.update(self._task, completed=done, description=text)
 
 
 @contextmanager
-def _progress(total: int, title: str) -> Iterator[_Lines | _Bar]:
+def _progress(title: str, total: int, unit: str) -> Iterator[_Lines | _Bar]:
     if not sys.stderr.isatty():
-        yield _Lines(total, title)
+        yield _Lines(title, total, unit)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _Bar(progress, progress.add_task(title, total=total), title)
+        yield _Bar(progress, title, total, unit)

@@ -11,13 +11,27 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays.types import Floats
 from tocsin.engine.engine import Engine
+from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.sources.catalog import Declaration
+from tocsin.indexes.contract import RankedRangeIndex, RowDelta
+from tocsin.indexes.ranges import TopKBoxTree, TopKTiles
+from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS
+from tocsin.indexes.thresholds import DeferredThresholds
+from tocsin.indexes.thresholds.index import MIN_LOG_CAPACITY
+from tocsin.indexes.thresholds.layout import GROUP
 from tocsin.language import Catalog, Join, Plan, parse, plan
+from tocsin.network.areas import points_of
+from tocsin.network.edges import Edge
+from tocsin.network.local import LocalCarrier
+from tocsin.network.publishing import Publisher
+from tocsin.network.zones import Zones
 from tocsin.pipeline.sharding import shard_of
-from tocsin.planning.questions import question_of, source_kind
+from tocsin.planning.questions import AGGREGATES, MATCHING, THRESHOLDS, TOPK, question_of, source_kind
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -61,6 +75,8 @@ TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     ("SELECT id FROM cars WHERE km + price > :t", {"t": [1.0, 2.0]}),
     ("SELECT cars.id, makers.name FROM cars JOIN makers ON cars.maker = makers.name WHERE cars.km < :hi",
      {"hi": [5.0, 9.0]}),
+    ("SELECT cars.id, makers.name FROM cars JOIN makers ON cars.price = makers.size WHERE cars.km < :hi",
+     {"hi": [5.0, 9.0]}),
     ("SELECT size FROM packets ORDER BY size * :w DESC LIMIT 2", {"w": [1.0, 2.0]}),
     ("SELECT size FROM packets WHERE size BETWEEN :lo AND 3", {"lo": [0.0, 1.0]}),
     ("SELECT size FROM flows WHERE 2 * size > :t", {"t": [0.0, 1.0]}),
@@ -68,14 +84,17 @@ TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     ("SELECT SUM(shares) FROM trades WHERE price < :hi HAVING SUM(shares) >= :tau",
      {"hi": [5.0, 9.0], "tau": [10, 100]}),
     ("SELECT SUM(fee) FROM trades HAVING SUM(fee) >= :tau", {"tau": [Decimal("1.5"), Decimal("9.5")]}),
-    ("SELECT SUM(price) FROM trades WHERE price < 5 AND shares > 1 HAVING SUM(price) >= :tau",
-     {"tau": [3.5, 99.5]}),
+    ("SELECT SUM(price) FROM trades WHERE price < :hi AND shares > :lo HAVING SUM(price) >= :tau",
+     {"hi": [5.0, 9.0], "lo": [1, 2], "tau": [3.5, 99.5]}),
     ("SELECT COUNT(*) FROM trades WHERE price < :hi HAVING COUNT(*) >= 3", {"hi": [5.0, 9.0]}),
     ("SELECT name FROM offers WHERE price < :p AND WEIGHT(city = :c, 0.5)", {"p": [5, 9], "c": ["a", "b"]}),
+    ("SELECT name FROM offers WHERE price < :p", {"p": [5, 9]}),
     ("SELECT * FROM visitors WHERE age > :a AND city IN ('Oslo', :c)", {"a": [18.0, 20.0], "c": ["a", "b"]}),
     ("SELECT * FROM visitors WHERE member = :m AND WEIGHT(city <> 'Oslo', 2)", {"m": [True, False]}),
 ]  # fmt: skip
 
+#: How many kernels all of them need, about: the length of progress bars.
+KERNELS = 500
 #: Subscriptions of a template for which indexes for many take over.
 MANY = 4200
 
@@ -93,9 +112,13 @@ def kind_of(logical: Plan, catalog: Catalog) -> str:
 
 def templates_of(kinds: Iterable[str]) -> list[int]:
     """The numbers of the templates that ask questions of these kinds."""
-    wanted, catalog = set(kinds), catalog_of(SOURCES)
-    plans = (plan(parse(sql), catalog) for sql, _ in TEMPLATES)
-    return [number for number, logical in enumerate(plans) if kind_of(logical, catalog) in wanted]
+    wanted = set(kinds)
+    return [number for number in range(len(TEMPLATES)) if _kind(number) in wanted]
+
+
+def _kind(number: int) -> str:
+    catalog = catalog_of(SOURCES)
+    return kind_of(plan(parse(TEMPLATES[number][0]), catalog), catalog)
 
 
 def run(
@@ -127,19 +150,22 @@ def run(
     engine = Engine.load(folder / "engine")
     publish(engine)
     if "cars" in named:
+        deliver(engine)
         engine.delete("cars", ["b", "nobody"], each=True)
+    if "makers" in named:
+        join_all(engine)
     if "flows" in named:
         engine.advance("flows", NOON + timedelta(minutes=9), rows=True)
-    for number in numbers:
-        if many and TEMPLATES[number][1]:
-            subscribe(engine, number, many)
     if many:
-        publish(engine)
-    for sid in [f"{number}-0" for number in numbers]:
-        if sid in engine:
-            engine.result(sid)
-            engine.explain(sid)
-            engine.unsubscribe(sid)
+        subscribe_many(engine, numbers, many)
+        for kind in {_kind(number) for number in numbers} - set(indexes or {}):
+            strain(kind)
+    for number in numbers:
+        sid = f"{number}-0"
+        engine.size(sid)
+        engine.result(sid)
+        engine.explain(sid, {"name": "n"} if _kind(number) == MATCHING else None)
+        engine.unsubscribe(sid)
     publish(engine)
 
 
@@ -147,17 +173,68 @@ def _sources(sql: str) -> list[str]:
     return [declared.name for declared in SOURCES if f" {declared.name}" in sql]
 
 
-def subscribe(engine: Any, number: int, count: int) -> None:
-    """Subscriptions of a template; those that are there already are left out."""
+def subscribe(engine: Any, number: int, count: int, wave: str = "") -> None:
+    """Subscriptions of a template, with ids of their own in each wave."""
     sql, columns = TEMPLATES[number]
     # A slice begins inside its buffer, and Arrow's buffers are read-only.
     params = {
         name: pa.array([values[row % 2] for row in range(-1, count)]) for name, values in columns.items()
     }
-    kind = "many" if count > 2 else ""
-    ids = pa.array(["", *(f"{number}-{kind}{row}" for row in range(count))])
+    ids = pa.array(["", *(f"{number}-{wave}{row}" for row in range(count))])
     table = pa.table({**params, "id": ids}).slice(1)
-    engine.subscribe_many(sql, table, repeat=number % 4 == 0 and "HAVING" in sql)
+    engine.subscribe_many(sql, table, repeat="HAVING" in sql and not wave)
+
+
+def subscribe_many(engine: Any, numbers: Iterable[int], count: int) -> None:
+    """Many subscriptions of each template, then a few more, which indexes for many keep apart at first."""
+    for number in numbers:
+        subscribe(engine, number, count, "many")
+    publish(engine)
+    for number in numbers:
+        subscribe(engine, number, 2, "late")
+
+
+def strain(kind: str) -> None:
+    """Have the planner's indexes do what very many rows or subscriptions lead to.
+
+    Directly, as an engine would take long: with few, where an index takes its sizes as arguments.
+    """
+    if kind in (TOPK, AGGREGATES):
+        slots, rows = np.zeros(1, np.int32), np.arange(2)
+        delta = RowDelta.inserting(rows, rows, np.zeros((2, 2)))
+        ranked: list[RankedRangeIndex] = [
+            TopKTiles(descending=False, log_capacity=0),
+            TopKBoxTree(1, descending=False, trees=TREE_SETTINGS._replace(longest=0)),
+        ]
+        for index in ranked:
+            index.register(slots, {"lo": np.zeros((1, 1)), "hi": np.ones((1, 1)), "k": np.ones(1, np.int32)})
+            index.apply(delta)
+    if kind == THRESHOLDS:
+        _strain_cells()
+        _strain_boxes()
+
+
+def _strain_cells() -> None:
+    """Members of histogram cells are evaluated often; then most of them end."""
+    index, count = DeferredThresholds(1, 1), 258 * GROUP
+    slots, need = np.arange(count, dtype=np.int32), 10
+    lo: Floats = np.floor(np.arange(count) / 4)[:, np.newaxis]
+    tau, repeat = np.full(count, need), np.zeros(count, np.bool_)
+    index.register(slots, {"lo": lo, "hi": lo, "tau": tau, "repeat": repeat})
+    for turn in range(4):
+        values: Floats = (lo[::GROUP] + need * turn + np.arange(need)).reshape(-1, 1)
+        index.apply(values, np.ones(len(values), np.int64))
+    index.terminate(slots[GROUP:])
+
+
+def _strain_boxes() -> None:
+    """More events than are logged, near many boxes."""
+    index, count = DeferredThresholds(2, 1), 24 * GROUP
+    lo, tau = np.random.default_rng(0).random((count, 2)), np.full(count, 1 << 20)
+    slots, repeat = np.arange(count, dtype=np.int32), np.zeros(count, np.bool_)
+    index.register(slots, {"lo": lo, "hi": lo + 1, "tau": tau, "repeat": repeat})
+    events = np.random.default_rng(1).random((MIN_LOG_CAPACITY + 1, 2))
+    index.apply(events, np.ones(len(events), np.int64))
 
 
 def publish(engine: Any) -> None:
@@ -197,6 +274,39 @@ def _publish_cars(engine: Any, *, each: bool) -> None:
     for algorithm in ("dense", "sparse"):
         for rows in (cars, cars[:1], [{"id": "b", "_op": "delete"}, {**cars[1], "km": 0.5}]):
             engine.messages("cars", rows, algorithm=algorithm, others="ignore")
+
+
+def join_all(engine: Any) -> None:
+    """Cars that all join with all makers, which indexes list by subscription, not by row."""
+    names = [f"n{number}" for number in range(30)]
+    bound = PairBound(0, lambda pairs: [])
+    engine.publish("makers", pa.table({"name": names, "size": pa.array([3] * 30, pa.int32())}), pairs=bound)
+    engine.publish("cars", pa.table({"id": names, "km": [1.0] * 30, "price": [3] * 30}), pairs=bound)
+    for table in "cars", "makers":
+        engine.delete(table, names, pairs=bound)
+
+
+def deliver(engine: Any) -> None:
+    """Messages of every space of cars, to an edge, through zones that are split on the way."""
+    for described in engine.spaces("cars"):
+        space = described["space"]
+        snapshot = engine.snapshot("cars", space)
+        lo = np.zeros((4, len(snapshot.column("x")[0])))
+        hi = lo + np.arange(4.0)[:, np.newaxis]
+        points = points_of(lo, hi)
+        zones = Zones.build(points, 2)
+        publisher, carrier = Publisher(), LocalCarrier()
+        carrier.publish([*publisher.open(space, zones), *publisher.snapshot(snapshot)])
+        edge = Edge(described, lo, hi)
+        carrier.attach(edge)
+        for km in (0.5, 4.0):
+            row = {"id": "b", "km": km, "price": 3, "maker": "y"}
+            carrier.publish(publisher.post(engine.messages("cars", [row], others="ignore")))
+            carrier.bring()
+            if publisher.zones(space) is zones:
+                publisher.switch(space, zones.split(points, 3))
+        edge.result(0)
+        edge.answers()
 
 
 def _publish_visitors(engine: Any, top: int | None) -> None:

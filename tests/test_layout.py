@@ -31,7 +31,8 @@ import tocsin.engine
 found = [
     f"{module}.{name}"
     for module, content in list(sys.modules.items()) if module.startswith("tocsin.")
-    for name, thing in vars(content).items() if getattr(thing, "signatures", None)
+    for name, thing in vars(content).items()
+    if not isinstance(thing, type) and (getattr(thing, "overloads", None) or getattr(thing, "inner", None))
 ]
 papers = [module for module in sys.modules if module.startswith("tocsin.papers")]
 print(found + papers)

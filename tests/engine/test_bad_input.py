@@ -282,7 +282,7 @@ def test_unparsable_sql(engine: tocsin.Engine, refused: Refused, sql: str) -> No
         "DELETE FROM stocks",
         "SELECT symbol FROM stocks WHERE risk < 1 OR per < 1",
         "SELECT symbol FROM stocks WHERE NOT risk < 1",
-        "SELECT symbol FROM stocks WHERE symbol = 'A'",
+        "SELECT symbol FROM stocks WHERE symbol > 'A'",
         "SELECT symbol FROM stocks WHERE risk <> 1",
         "SELECT symbol FROM stocks WHERE risk IN (1, 2)",
         "SELECT symbol FROM stocks WHERE WEIGHT(risk < 1, 0.5)",

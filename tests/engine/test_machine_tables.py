@@ -20,13 +20,21 @@ from tests.oracles.strategies import (
     limits,
     names,
     scores,
+    sectors,
+    truths,
 )
 from tests.oracles.values import Row
 
-STOCKS = {"symbol": "string", "risk": "double", "per": "double", "size": "bigint", "sector": "string"}
+STOCKS = {
+    "symbol": "string",
+    "risk": "double",
+    "per": "double",
+    "size": "bigint",
+    "sector": "string",
+    "listed": "boolean",
+}
 HOLDERS = {"holder": "bigint", "stake": "double", "size": "bigint", "sector": "string"}
 
-sectors = st.sampled_from(["tech", "oil", None])
 selects = st.lists(st.sampled_from(list(STOCKS)), min_size=1, max_size=3, unique=True).map(tuple)
 numeric = ["risk", "per", "size"]
 
@@ -43,6 +51,7 @@ def stocks(draw: st.DrawFn) -> Row:
         "per": draw(doubles),
         "size": draw(bigints),
         "sector": draw(sectors),
+        "listed": draw(truths),
         "_op": "upsert",
     }
 
@@ -60,7 +69,7 @@ def holders(draw: st.DrawFn) -> Row:
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     kind = draw(st.sampled_from(["top", "top", "expression", "aggregate", "distinct", "rows"]))
-    box = draw(boxes(numeric))
+    box = draw(boxes(numeric, equal=("sector", "listed")))
     if kind == "top":
         score = column_score(draw(st.sampled_from(numeric)))
         return TopK("stocks", draw(selects), box, score, draw(st.booleans()), draw(limits))
@@ -93,8 +102,8 @@ def joins(draw: st.DrawFn) -> Join:
                 ]
             )
         ),
-        draw(boxes(["risk", "per"], "l")),
-        draw(boxes(["stake", "size"], "r")),
+        draw(boxes(["risk", "per"], "l", ("sector", "listed"))),
+        draw(boxes(["stake", "size"], "r", ("sector",))),
     )
 
 

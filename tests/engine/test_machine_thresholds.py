@@ -10,7 +10,7 @@ from hypothesis.stateful import initialize, rule
 import tocsin
 from tests.oracles.conditions import Condition, Operand, Param
 from tests.oracles.events import Threshold
-from tests.oracles.strategies import PairMachine, bounds, boxes, doubles, effort
+from tests.oracles.strategies import PairMachine, bounds, boxes, doubles, effort, sectors, truths
 from tests.oracles.values import Row, Scalar
 
 TRADES = {
@@ -20,6 +20,8 @@ TRADES = {
     "shares": "bigint",
     "fee": "decimal(8,2)",
     "ratio": "double",
+    "sector": "string",
+    "buy": "boolean",
 }
 
 shares = st.sampled_from([None, -2, 0, 1, 1, 2, 3])
@@ -43,6 +45,8 @@ def trades(draw: st.DrawFn) -> Row:
         "shares": draw(shares),
         "fee": draw(fees),
         "ratio": draw(ratios),
+        "sector": draw(sectors),
+        "buy": draw(truths),
     }
 
 
@@ -51,7 +55,7 @@ def thresholds(draw: st.DrawFn) -> Threshold:
     column = draw(st.sampled_from(list(GOALS)))
     goal = draw(st.sampled_from(GOALS[column]))
     tau: Operand = Param("tau", goal) if draw(st.booleans()) else goal
-    return Threshold("trades", column, draw(boxes(["price", "risk"])), tau)
+    return Threshold("trades", column, draw(boxes(["price", "risk"], equal=("sector", "buy"))), tau)
 
 
 class Thresholds(PairMachine):

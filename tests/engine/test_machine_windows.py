@@ -20,11 +20,20 @@ from tests.oracles.strategies import (
     limits,
     operands,
     scores,
+    sectors,
+    truths,
 )
 from tests.oracles.values import Row
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
-FLOWS = {"bytes": "double", "packets": "double", "ports": "bigint", "at": "timestamp"}
+FLOWS = {
+    "bytes": "double",
+    "packets": "double",
+    "ports": "bigint",
+    "at": "timestamp",
+    "sector": "string",
+    "open": "boolean",
+}
 
 selects = st.lists(st.sampled_from(list(FLOWS)), min_size=1, max_size=3, unique=True).map(tuple)
 numeric = ["bytes", "packets", "ports"]
@@ -35,7 +44,8 @@ strides = st.sampled_from([0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 7.0, -1.0, -3.0])
 
 @st.composite
 def flows(draw: st.DrawFn) -> Row:
-    return {"bytes": draw(doubles), "packets": draw(doubles), "ports": draw(bigints)}
+    numbers = {"bytes": draw(doubles), "packets": draw(doubles), "ports": draw(bigints)}
+    return {**numbers, "sector": draw(sectors), "open": draw(truths)}
 
 
 batches = st.lists(st.tuples(flows(), strides), min_size=1, max_size=6)
@@ -44,7 +54,7 @@ batches = st.lists(st.tuples(flows(), strides), min_size=1, max_size=6)
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     kind = draw(st.sampled_from(["top", "top", "threshold", "rows"]))
-    box = draw(boxes(numeric))
+    box = draw(boxes(numeric, equal=("sector", "open")))
     if kind == "top":
         score = draw(scores("bytes", "packets"))
         return TopK("flows", draw(selects), box, score, draw(st.booleans()), draw(limits))

@@ -15,6 +15,7 @@ from tocsin.engine.conversion.floats import floats_of
 from tocsin.engine.sources import rows as rows_module
 from tocsin.engine.sources.deltas import SourceDelta, _differs
 from tocsin.engine.sources.rows import RowStore
+from tocsin.engine.sources.text_columns import TextColumns
 
 SCHEMA = pa.schema(
     [("x", pa.float64()), ("n", pa.int64()), ("d", pa.decimal128(9, 2)), ("t", pa.timestamp("us", tz="UTC"))]
@@ -68,7 +69,9 @@ def test_one_row_differs_from_another_as_columns_do(
 ) -> None:
     store = store_of([[before], [after]])
     one = np.zeros(1, np.int64)
-    delta = SourceDelta(store, one, one.astype(np.int32), one.astype(np.int32), one, one, one, one + 1)
+    delta = SourceDelta(
+        store, one, one.astype(np.int32), one.astype(np.int32), one, one, one, one + 1, TextColumns([])
+    )
     for name in SCHEMA.names:
         was, now = delta.column(name)
         assert delta.touched([name]).tolist() == _differs(was, now).tolist()

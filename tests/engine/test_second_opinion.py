@@ -19,23 +19,35 @@ from tests.oracles.conditions import column_score
 from tests.oracles.engine import OracleEngine
 from tests.oracles.pair import rows_of
 from tests.oracles.queries import Aggregate, Distinct, Join, LiveRows, Query, TopK
-from tests.oracles.strategies import FINITE, boxes, effort
+from tests.oracles.strategies import FINITE, boxes, effort, sectors, truths
 from tests.oracles.values import Value
 
-STOCKS = {"symbol": "string", "risk": "double", "per": "double", "size": "bigint"}
+STOCKS = {
+    "symbol": "string",
+    "risk": "double",
+    "per": "double",
+    "size": "bigint",
+    "sector": "string",
+    "listed": "boolean",
+}
 OWNERS = {"owner": "bigint", "size": "bigint", "stake": "double"}
-ARROW: dict[str, pa.DataType] = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64()}
+ARROW: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "double": pa.float64(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+}
 
 numbers = st.sampled_from([*FINITE, None])
 sizes = st.sampled_from([0, 1, 2, None])
 numeric = st.sampled_from(["risk", "per", "size"])
-stocks = st.lists(st.tuples(numbers, numbers, sizes), max_size=8)
+stocks = st.lists(st.tuples(numbers, numbers, sizes, sectors, truths), max_size=8)
 owners = st.lists(st.tuples(sizes, numbers), max_size=5)
 
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    box = draw(boxes(["risk", "per", "size"]))
+    box = draw(boxes(["risk", "per", "size"], equal=("sector", "listed")))
     column = draw(numeric)
     kind = draw(st.sampled_from(["top", "aggregate", "distinct", "rows", "join"]))
     if kind == "top":
@@ -77,12 +89,12 @@ def in_any_order(rows: list[dict[str, Any]]) -> list[str]:
 @given(query=queries(), stocks=stocks, owners=owners)
 def test_duckdb_agrees(
     query: Query,
-    stocks: list[tuple[float | None, float | None, int | None]],
+    stocks: list[tuple[float | None, float | None, int | None, str | None, bool | None]],
     owners: list[tuple[int | None, float | None]],
 ) -> None:
     shares: list[dict[str, Value]] = [
-        {"symbol": f"s{place}", "risk": risk, "per": per, "size": size}
-        for place, (risk, per, size) in enumerate(stocks)
+        {"symbol": f"s{place}", "risk": risk, "per": per, "size": size, "sector": sector, "listed": listed}
+        for place, (risk, per, size, sector, listed) in enumerate(stocks)
     ]
     people: list[dict[str, Value]] = [
         {"owner": place, "size": size, "stake": stake} for place, (size, stake) in enumerate(owners)

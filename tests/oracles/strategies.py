@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.oracles.conditions import Condition, Operand, Param, Score, column_score
 from tests.oracles.pair import Pair
+from tests.oracles.values import Scalar
 
 FINITE = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]
 
@@ -33,9 +34,25 @@ def operands(draw: st.DrawFn, name: str) -> Operand:
     return Param(name, value) if math.isinf(value) or draw(st.booleans()) else value
 
 
+#: cells of a text and of a boolean column
+sectors = st.sampled_from(["tech", "oil", "it's", "", None])
+truths = st.sampled_from([True, False, None])
+
+
 @st.composite
-def boxes(draw: st.DrawFn, columns: list[str], prefix: str = "p") -> tuple[Condition, ...]:
-    """No, one or two conditions over the columns; two may fall on the same one."""
+def equalities(draw: st.DrawFn, column: str, name: str) -> Condition:
+    """Of a column `sector`, or of a boolean one; to a value that no row may have."""
+    texts = st.sampled_from(["tech", "oil", "", "none"])
+    value: Scalar = draw(texts) if column == "sector" else draw(st.booleans())
+    operand: Operand = Param(name, value) if draw(st.booleans()) else value
+    return Condition(column, "=", (operand,))
+
+
+@st.composite
+def boxes(
+    draw: st.DrawFn, columns: list[str], prefix: str = "p", equal: tuple[str, ...] = ()
+) -> tuple[Condition, ...]:
+    """No, one or two conditions over the columns, two maybe on the same one; and equalities of `equal`."""
     chosen = draw(st.lists(st.sampled_from(columns), max_size=draw(st.sampled_from([0, 1, 1, 2]))))
     conditions = []
     for position, column in enumerate(chosen):
@@ -43,6 +60,11 @@ def boxes(draw: st.DrawFn, columns: list[str], prefix: str = "p") -> tuple[Condi
         needed = 2 if operator == "BETWEEN" else 1
         values = tuple(draw(operands(f"{prefix}{position}{place}")) for place in range(needed))
         conditions.append(Condition(column, operator, values))
+    if equal:
+        chosen = draw(st.lists(st.sampled_from(equal), max_size=draw(st.sampled_from([0, 1, 1, 2]))))
+        for position, column in enumerate(chosen):
+            place = draw(st.integers(0, len(conditions)))
+            conditions.insert(place, draw(equalities(column, f"{prefix}e{position}")))
     return tuple(conditions)
 
 

@@ -224,6 +224,7 @@ class Subscriptions:
         for number, sql in manifest["groups"]:
             plan, key, index = planner.plan(sql)
             group = build_group(plan, self._sources, self.registry.ids, index)
+            group.open()
             group.restore(saving.with_prefix_stripped(arrays, f"group/{number}"))
             self._groups[number] = group
             self._group_of_key[key] = number
@@ -260,6 +261,7 @@ class Subscriptions:
         self._groups[number] = group
         self._group_of_key[key] = number
         self._statement_of_group[number] = sql
+        group.open()
         if isinstance(group, RowGroup):
             for name in group.sources:
                 group.apply(name, cast(Table | Window, self._sources[name]).snapshot_delta())
@@ -272,6 +274,7 @@ class Subscriptions:
         group.terminate(locals_)
         self.registry.remove(slots)
         if len(group) == 0:
+            group.close()
             key = next(key for key, value in self._group_of_key.items() if value == number)
             del self._groups[number], self._group_of_key[key], self._statement_of_group[number]
             self._limits.clear()

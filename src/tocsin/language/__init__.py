@@ -1,6 +1,6 @@
 """SQL text → statement → logical plan → bound values."""
 
-from tocsin.language.binding import BoundPredicate, bind, bind_match, scale
+from tocsin.language.binding import BoundPredicate, bind, bind_match, bind_texts, scale
 from tocsin.language.expressions import (
     Binary,
     Call,
@@ -66,6 +66,7 @@ __all__ = [
     "TopK",
     "bind",
     "bind_match",
+    "bind_texts",
     "evaluate",
     "lift",
     "parameters",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tocsin.errors import ParameterError
@@ -51,7 +53,8 @@ def scale(plan: Threshold) -> int:
 def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
     """The bound values of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`.
 
-    Always `lo` and `hi`, float64 (count, dimensions), closed ranges, those of a join's left side first. And:
+    Always `lo` and `hi`, float64 (count, dimensions), closed ranges, those of a join's left side first; of a
+    text column everything, as `bind_texts` has what it is equal to. And:
 
     * TopK: `k` int32 (count,), `theta` float64 (count, operands of the lifted score);
     * Rows with a score: `theta`, `score_lo` and `score_hi` float64 (count,);
@@ -79,11 +82,35 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
     return bound
 
 
+def bind_texts(plan: Plan, columns: Mapping[str, Any], count: int) -> list[pa.Array]:
+    """What each text column of a plan is equal to, for `count` subscriptions, in the order of `box_of`.
+
+    Null where it would have to equal two texts. Raises `ParameterError`. Cost: linear in `count`.
+    """
+    equalities = [dimension.lows for dimension in box_of(plan) if dimension.type.is_string]
+    if not equalities:
+        return []
+    values = ParameterColumns(parameters(plan), columns, count)
+    return [_common_text([values.texts(bound.operand) for bound in lows]) for lows in equalities]
+
+
+def _common_text(several: list[pa.Array]) -> pa.Array:
+    common = several[0]
+    for texts in several[1:]:
+        common = pc.if_else(pc.equal(common, texts), common, pa.scalar(None, pa.string()))
+    return common
+
+
 def _ranges(values: ParameterColumns, box: tuple[Dimension, ...]) -> tuple[Floats, Floats]:
     lo, hi = np.empty((values.count, len(box))), np.empty((values.count, len(box)))
     for place, dimension in enumerate(box):
         grid = grid_of(dimension.type.arrow)
-        if grid is None:
+        if dimension.type.is_string:
+            lo[:, place], hi[:, place] = -np.inf, np.inf
+        elif dimension.type.is_boolean:
+            truths = [values.truths(bound.operand).astype(np.float64) for bound in dimension.lows]
+            lo[:, place], hi[:, place] = np.maximum.reduce(truths), np.minimum.reduce(truths)
+        elif grid is None:
             lo[:, place], hi[:, place] = _range(values, dimension.lows, dimension.highs)
         else:
             lo[:, place], hi[:, place] = _grid_range(values, dimension, grid)

@@ -128,12 +128,23 @@ def split_conditions(
         if not isinstance(condition.subject, Column):
             scored.append(condition)
             continue
-        resolved, column = scope.numeric(condition.subject, "bound a range")
+        resolved, column = scope.compared(condition.subject, "bound a range")
+        if not column.is_numeric:
+            _check_equality(scope, condition, column)
         lows, highs = condition_bounds(scope, condition, column)
         place = resolved.source.name, resolved.name
         before = dimensions.get(place, Dimension(*place, column, (), ()))
         dimensions[place] = Dimension(*place, column, before.lows + lows, before.highs + highs)
     return tuple(dimensions.values()), tuple(scored)
+
+
+def _check_equality(scope: Scope, condition: Condition, column: ColumnType) -> None:
+    if condition.operator != "=":
+        hint = f"Write {condition.subject} = 'a', or = :parameter."
+        if column.is_boolean:
+            hint = f"Write {condition.subject} = TRUE, or = FALSE."
+        message = f"{condition.subject} is a {column.name}, and {column.name}s are compared with = here"
+        scope.refuse(condition.span, message, hint)
 
 
 def known_ranges(box: Iterable[Dimension]) -> dict[str, Interval]:

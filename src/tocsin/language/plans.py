@@ -30,7 +30,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Dimension:
-    """All the range conditions on one column: the range is from the largest low to the smallest high."""
+    """All the range conditions on one column: the range is from the largest low to the smallest high.
+
+    Of a text or boolean column there are equalities only, each a low and a high.
+    """
 
     source: str
     column: str

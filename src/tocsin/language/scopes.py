@@ -72,21 +72,21 @@ class Scope:
         hint = did_you_mean(column.source, [label for label, _ in self.sources], "names here")
         self.refuse(column.span, f"{column.source!r} is not a source of this statement", hint)
 
-    def numeric(self, column: Column, use: str) -> tuple[ResolvedColumn, ColumnType]:
-        """A column that can be compared and computed with: a number or a time."""
+    def compared(self, column: Column, use: str) -> tuple[ResolvedColumn, ColumnType]:
+        """A column with a declared type."""
         resolved = self.resolve(column)
         if resolved.type is None:
             message = f"{resolved.source.name!r} declares no columns, so that there is nothing to {use}"
             self.refuse(column.span, message, "Declare the stream with columns.")
-        if not resolved.type.is_numeric:
-            hint = (
-                "Here columns must be numbers or timestamps. "
-                "Strings and booleans are compared in matching, over a stream without a window."
-            )
-            self.refuse(
-                column.span, f"{column.name!r} is a {resolved.type.name}, and cannot be used to {use}", hint
-            )
         return resolved, resolved.type
+
+    def numeric(self, column: Column, use: str) -> tuple[ResolvedColumn, ColumnType]:
+        """A column that can be compared and computed with: a number or a time."""
+        resolved, kind = self.compared(column, use)
+        if not kind.is_numeric:
+            hint = "Here columns must be numbers or timestamps."
+            self.refuse(column.span, f"{column.name!r} is a {kind.name}, and cannot be used to {use}", hint)
+        return resolved, kind
 
     def plain(self, expression: Expression, use: str) -> Expression:
         """`expression` with its columns checked to be numeric, and without their qualifiers."""

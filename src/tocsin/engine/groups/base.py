@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -13,11 +13,16 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import Slots, ensure_capacity
 from tocsin.arrays.types import Arrays, Floats, Ints
 from tocsin.engine.conversion.exactness import Limits
+from tocsin.engine.groups.text_bounds import TextBounds
 from tocsin.engine.saving import with_prefix, with_prefix_stripped
+from tocsin.engine.sources.streams import Stream
+from tocsin.engine.sources.tables import Table
+from tocsin.engine.sources.windows import Window
 from tocsin.grids import grid_of
 from tocsin.indexes.contract import Index
 from tocsin.language import Plan
 from tocsin.language.plan_keys import box_of
+from tocsin.types import ColumnType
 
 
 class Group(ABC):
@@ -26,9 +31,10 @@ class Group(ABC):
     #: the folder of `indexes/` that answers such plans, as `explain` says
     family: str
 
-    def __init__(self, plan: Plan, sources: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, sources: Sequence[Table | Window | Stream]) -> None:
         self.plan = plan
-        self.sources = sources
+        self.sources = tuple(source.schema.name for source in sources)
+        self._texts = TextBounds(plan, {source.schema.name: source.texts for source in sources})
         self._slots = Slots()
         #: int32 by local slot: the subscription's slot in the registry
         self.owner: Ints = np.empty(16, np.int32)
@@ -40,6 +46,14 @@ class Group(ABC):
     @abstractmethod
     def index(self) -> Index:
         """The index that maintains the group's subscriptions."""
+
+    def open(self) -> None:
+        """Begin to read the sources, before the first subscription."""
+        self._texts.open()
+
+    def close(self) -> None:
+        """Stop reading the sources, after the last subscription."""
+        self._texts.close()
 
     @abstractmethod
     def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Any:
@@ -88,6 +102,7 @@ class Group(ABC):
     def terminate(self, slots: Ints) -> None:
         """End subscriptions."""
         self.index.terminate(slots)
+        self._texts.release(slots)
         self._slots.release(slots)
 
     def end_batch(self) -> None:
@@ -102,21 +117,32 @@ class Group(ABC):
     def _parameters(self, slot: int) -> dict[str, object]:
         """The index's parameters, with bounds converted from grid coordinates to values."""
         parameters = self.index.parameters(slot)
-        grids = [grid_of(dimension.type.arrow) for dimension in box_of(self.plan)]
+        types = [dimension.type for dimension in box_of(self.plan)]
+        texts = self._texts.shown(slot)
         for name in {"lo", "hi"} & parameters.keys():
-            bounds = zip(cast(list[float], parameters[name]), grids, strict=False)
-            shown = [bound if grid is None else grid.point(bound) for bound, grid in bounds]
-            parameters[name] = f"[{', '.join(map(str, shown))}]"
+            bounds = zip(cast(list[float], parameters[name]), types, strict=False)
+            shown = [texts.get(place) or _shown(bound, kind) for place, (bound, kind) in enumerate(bounds)]
+            parameters[name] = f"[{', '.join(shown)}]"
         return parameters
 
     def arrays(self) -> Arrays:
         """The group's state."""
         owner = self.owner[: self._slots.top].copy()
         slots = with_prefix("slots", self._slots.arrays())
-        return {"owner": owner, **dict(slots), **dict(with_prefix("index", self.index.arrays()))}
+        index = with_prefix("index", self.index.arrays())
+        return {"owner": owner, **dict(slots), **dict(index), **self._texts.arrays(self._slots.top)}
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` was taken from."""
         self.owner = arrays["owner"].astype(np.int32)
         self._slots.restore(with_prefix_stripped(arrays, "slots"))
+        self._texts.restore(arrays)
         self.index.restore(with_prefix_stripped(arrays, "index"))
+
+
+def _shown(bound: float, kind: ColumnType) -> str:
+    """A bound on a column of this type, from the coordinate that the index compares."""
+    if kind.is_boolean:
+        return str(bool(bound)).upper()
+    grid = grid_of(kind.arrow)
+    return str(bound if grid is None else grid.point(bound))

@@ -21,6 +21,7 @@ from tocsin.engine.conversion.floats import weights_of
 from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
+from tocsin.engine.groups.text_bounds import BoundValues
 from tocsin.engine.sources.streams import EventBatch, Stream
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Index, ThresholdIndex
@@ -33,7 +34,7 @@ from tocsin.indexes.matching import (
     examine,
     verdict,
 )
-from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, scale
+from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, bind_texts, scale
 from tocsin.language.plan_keys import box_of
 from tocsin.planning import STREAM, make_index, question_of
 
@@ -42,7 +43,7 @@ class EventGroup(Group):
     """A group whose index sees events. `read` may refuse a batch; `apply` may not."""
 
     def __init__(self, plan: Threshold | Match, source: Stream) -> None:
-        super().__init__(plan, (source.schema.name,))
+        super().__init__(plan, (source,))
         self._source = source
         columns = source.schema.columns or {}
         schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
@@ -104,13 +105,15 @@ class ThresholdGroup(EventGroup):
     def index(self) -> Index:
         return self._index
 
-    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Arrays:
-        return {**bind(plan, parameters, count), "repeat": np.full(count, repeat)}
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> BoundValues:
+        bound = {**bind(plan, parameters, count), "repeat": np.full(count, repeat)}
+        return BoundValues(bound, bind_texts(plan, parameters, count))
 
-    def register(self, slots: Ints, values: Arrays) -> None:
+    def register(self, slots: Ints, values: BoundValues) -> None:
         self._repeat = ensure_capacity(self._repeat, self._slots.top)
-        self._repeat[slots] = values["repeat"]
-        self._index.register(slots, values)
+        self._repeat[slots] = values.arrays["repeat"]
+        self._texts.register(slots, values)
+        self._index.register(slots, values.arrays)
 
     def read(self, batch: EventBatch) -> tuple[np.ndarray, np.ndarray]:
         values = np.empty((len(batch), len(self._box)), np.float64)

@@ -23,13 +23,14 @@ from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.small_batch import SmallBatch
 from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
+from tocsin.engine.groups.text_bounds import BoundValues
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
 from tocsin.errors import RowError
 from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
-from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind
+from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind, bind_texts
 from tocsin.language.plan_keys import region_of
 from tocsin.planning import TABLE, WINDOW, make_index, question_of
 from tocsin.planning.questions import PREFERENCES, ROWS, TOPK
@@ -42,14 +43,15 @@ class RowGroup(Group):
     """A group whose index applies deltas of rows."""
 
     def __init__(self, plan: Plan, sources: tuple[Table | Window, ...]) -> None:
-        super().__init__(plan, tuple(source.schema.name for source in sources))
+        super().__init__(plan, sources)
         self._delta: SourceDelta | None = None
 
-    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> Arrays:
-        return bind(plan, parameters, count)
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> BoundValues:
+        return BoundValues(bind(plan, parameters, count), bind_texts(plan, parameters, count))
 
-    def register(self, slots: Ints, values: Arrays) -> None:
-        self.index.register(slots, values)
+    def register(self, slots: Ints, values: BoundValues) -> None:
+        self._texts.register(slots, values)
+        self.index.register(slots, values.arrays)
 
     def end_batch(self) -> None:
         self._delta = None

@@ -13,8 +13,8 @@ from tocsin.arrays.types import Arrays, Longs
 from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.exactness import Limits, comparison_limits
 from tocsin.engine.conversion.text import json_pairs, json_rows, number_keys, value_of
-from tocsin.engine.groups.interning import ValueInterner, Values
 from tocsin.engine.groups.rows import ColumnRead, RowGroup, columns_of, rows_at, selected, where_columns
+from tocsin.engine.interning import ValueInterner, Values
 from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table

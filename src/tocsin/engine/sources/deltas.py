@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.small_batch import SMALL_BATCH_ROWS
-from tocsin.engine.groups.interning import Values
+from tocsin.engine.interning import Values
 from tocsin.engine.sources.rows import RowStore
+from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.indexes.contract import ABSENT, RowDelta
 
 
@@ -32,6 +33,7 @@ class SourceDelta:
     position_before: Longs
     #: int64 (entries,): the row's position after the step, -1 if absent
     position_after: Longs
+    texts: TextColumns
     _floats: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
     _coordinates: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
@@ -58,8 +60,19 @@ class SourceDelta:
             )
         return self._floats[name]
 
+    def follow_texts(self) -> SourceDelta:
+        """Count what the source's rows hold in text columns; the delta itself."""
+        for name, codes in self.texts.items():
+            before, after = self.values(name)
+            acquired = codes.acquire(after)
+            self._coordinates[name] = codes.release(before), acquired
+        return self
+
     def coordinates(self, name: str) -> tuple[Floats, Floats]:
         """As `floats`, in the coordinates that indexes compare. Read once for all groups."""
+        if name not in self._coordinates and name in self.texts:
+            before, after = self.values(name)
+            self._coordinates[name] = self.texts[name].find(before), self.texts[name].find(after)
         if name not in self._coordinates:
             self._coordinates[name] = (
                 self.store.coordinates(self.position_before, name),

@@ -24,6 +24,7 @@ from tocsin.engine.conversion.intake import (
 )
 from tocsin.engine.conversion.text import SMALL_COLUMN, json_of, json_rows, key_texts_of_list, text_of
 from tocsin.engine.conversion.values import Moment, is_null_value, python_value
+from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.errors import RowError
 from tocsin.grids import grid_of
 from tocsin.indexes.matching import (
@@ -45,6 +46,7 @@ class Stream:
         self.schema = schema
         #: how the weights of a match combine to a score
         self.score_rule = score_rule
+        self.texts = TextColumns(list(schema.columns or ()))
         self.next_number = 0
         self.late = 0
         self.weightless = 0
@@ -55,14 +57,15 @@ class Stream:
             batch = read_batch(
                 rows, self.schema.columns, source=self.schema.name, key=self.schema.key, extra=WEIGHTS
             )
-            return TypedBatch(self.schema, self.next_number, batch)
+            return TypedBatch(self.schema, self.next_number, batch, self.texts)
         return SparseBatch(self.schema, self.next_number, rows)
 
     def arrays(self) -> Arrays:
-        return {"numbers": np.array([self.next_number, self.weightless])}
+        return {"numbers": np.array([self.next_number, self.weightless]), **self.texts.arrays()}
 
     def restore(self, arrays: Arrays) -> None:
         self.next_number, self.weightless = (int(number) for number in arrays["numbers"])
+        self.texts.restore(arrays)
 
 
 class EventBatch:
@@ -108,9 +111,10 @@ class EventBatch:
 class TypedBatch(EventBatch):
     """Events with declared columns."""
 
-    def __init__(self, schema: SourceSchema, first_number: int, batch: RowBatch) -> None:
+    def __init__(self, schema: SourceSchema, first_number: int, batch: RowBatch, texts: TextColumns) -> None:
         super().__init__(schema, first_number, batch.rows.num_rows)
         self._batch = batch
+        self._texts = texts
         check_weights(batch.weights, schema.name)
 
     def events(self, asks: Callable[[str], bool]) -> Events:
@@ -130,6 +134,8 @@ class TypedBatch(EventBatch):
         return events_from_columns(rows, self._batch.weights)
 
     def coordinates(self, name: str) -> Floats:
+        if name in self._texts:
+            return self._texts[name].find(one_array(self.column(name)))
         check_limits(
             self._batch.rows, comparison_limits(self._batch.rows.schema, [name]), source=self.schema.name
         )

@@ -20,6 +20,7 @@ from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.rows import RowStore
 from tocsin.engine.sources.tables_kernels import NO_ROW, collapse_rows, step_rows
+from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.language import SourceSchema
 
 #: A store is compacted when it holds more than twice its live rows and this many more.
@@ -38,6 +39,7 @@ class Table:
         self.weightless = 0
         self.keys = StringInterner()
         self.store = RowStore(arrow_schema(schema.columns))
+        self.texts = TextColumns(list(schema.columns), self._texts_of)
         self._key = schema.key
         self._key_at = list(schema.columns).index(schema.key)
         self._small = SmallBatchReader(schema.columns, schema.key, self.store.schema)
@@ -91,16 +93,20 @@ class Table:
             step = np.zeros(n_entries, np.int32)
         if not n_deletes:
             # Every key is live at the end.
-            return SourceDelta(self.store, seq, step, slots, born[0], born[1], position[0], position[1])
+            delta = SourceDelta(
+                self.store, seq, step, slots, born[0], born[1], position[0], position[1], self.texts
+            )
+            return delta.follow_texts()
         self._emptied = np.unique(slots[self._born[slots] == NO_ROW])
         matters = (born[0] != NO_ROW) | (born[1] != NO_ROW)
         return SourceDelta(
             self.store, seq, step[matters], slots[matters],
-            born[0, matters], born[1, matters], position[0, matters], position[1, matters],
-        )  # fmt: skip
+            born[0, matters], born[1, matters], position[0, matters], position[1, matters], self.texts,
+        ).follow_texts()  # fmt: skip
 
     def end_batch(self) -> None:
         """Release what the last batch removed. Cost: amortised linear in the batch."""
+        self.texts.free_unused()
         if len(self._emptied):
             self.keys.remove(self._emptied)
             self._emptied = np.empty(0, np.int32)
@@ -116,7 +122,10 @@ class Table:
         seq = np.array([self.next_number - 1], np.int64)
         step = np.zeros(len(live), np.int32)
         born, position = self._born[live], self._position[live]
-        return SourceDelta(self.store, seq, step, live, absent, born, absent, position)
+        return SourceDelta(self.store, seq, step, live, absent, born, absent, position, self.texts)
+
+    def _texts_of(self, name: str) -> pa.Array:
+        return one_array(self.store.column(self._position[self._live()], name))
 
     def rows(self) -> pa.Table:
         """All rows. Cost: linear."""
@@ -148,6 +157,7 @@ class Table:
             "born": self._born[: self.keys.top].copy(),
             "rows": store.save(),
             **dict(with_prefix("keys", self.keys.arrays())),
+            **self.texts.arrays(),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -158,3 +168,4 @@ class Table:
         self.store.load(arrays["rows"], 0)
         live = self._live()
         self._position[live] = np.arange(len(live))
+        self.texts.restore(arrays)

@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from tocsin.arrays.columns import Queue, Slots, ensure_capacity
 from tocsin.arrays.types import Arrays, Ints, Longs
+from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.intake import arrow_schema
 from tocsin.engine.conversion.text import text_of
 from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.rows import RowStore, table_from_bytes, table_to_bytes
+from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.engine.sources.windows_kernels import order_rows
 from tocsin.indexes.contract import ABSENT
 from tocsin.language import SourceSchema
@@ -37,6 +39,7 @@ class Window:
         self.weightless = 0
         self.time = time
         self.store = RowStore(arrow_schema(schema.columns))
+        self.texts = TextColumns(list(schema.columns), self._texts_of)
         self._rows = rows
         self._length = length
         self._delay = delay
@@ -97,6 +100,7 @@ class Window:
 
     def end_batch(self) -> None:
         """Release the expired rows."""
+        self.texts.free_unused()
         self._slots.release(self._expired)
         self._expired = np.empty(0, np.int32)
         self.store.drop_before(self.store.next - len(self._live))
@@ -108,7 +112,10 @@ class Window:
         position = self._position[live]
         seq = np.array([self.next_number - 1], np.int64)
         step = np.zeros(len(live), np.int32)
-        return SourceDelta(self.store, seq, step, live, absent, position, absent, position)
+        return SourceDelta(self.store, seq, step, live, absent, position, absent, position, self.texts)
+
+    def _texts_of(self, name: str) -> pa.Array:
+        return one_array(self.store.column(self._position[self._live.values], name))
 
     def rows(self) -> pa.Table:
         """All rows, delayed ones included. Cost: linear."""
@@ -156,9 +163,10 @@ class Window:
         after[len(slots) :] = ABSENT
         order = np.argsort(step, kind="stable")
         before, after = before[order], after[order]
+        steps = step[order].astype(np.int32)
         return SourceDelta(
-            self.store, seq, step[order].astype(np.int32), row[order], before, after, before, after
-        )
+            self.store, seq, steps, row[order], before, after, before, after, self.texts
+        ).follow_texts()
 
     def _place(self, rows: pa.Table, numbers: Longs) -> Ints:
         slots = self._slots.take(len(numbers))
@@ -217,6 +225,7 @@ class Window:
             "held": table_to_bytes(self._delayed),
             "held_numbers": self._delayed_numbers.copy(),
             **dict(with_prefix("slots", self._slots.arrays())),
+            **self.texts.arrays(),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -233,3 +242,4 @@ class Window:
         self._position[live] = np.arange(first, first + len(live))
         self._delayed = table_from_bytes(arrays["held"])
         self._delayed_numbers = arrays["held_numbers"].astype(np.int64)
+        self.texts.restore(arrays)

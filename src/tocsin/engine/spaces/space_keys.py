@@ -15,7 +15,7 @@ from tocsin.engine.conversion.exactness import Limits, double_limits
 from tocsin.errors import ParameterError
 from tocsin.grids import grid_of
 from tocsin.language import Aggregate, Column, Dimension, Distinct, Parameter, Plan, TopK, bind
-from tocsin.language.plan_keys import region_of
+from tocsin.language.plan_keys import box_of, region_of
 
 #: A condition shared by all subscribers: column, closed bounds.
 FixedRange = tuple[str, float, float]
@@ -73,7 +73,7 @@ class SpaceKey:
 
 def described_ranking(plan: Plan) -> tuple[str, str, bool] | None:
     """The kind, the column and the direction of a plan that messages can describe, else None."""
-    if region_of(plan) is not None:
+    if region_of(plan) is not None or not all(dimension.type.is_numeric for dimension in box_of(plan)):
         return None
     match plan:
         case TopK() if isinstance(plan.score.expression, Column):

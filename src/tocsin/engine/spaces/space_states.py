@@ -10,7 +10,7 @@ import pyarrow as pa
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints
 from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.text import text_of
-from tocsin.engine.groups.interning import ValueInterner
+from tocsin.engine.interning import ValueInterner
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.spaces.messages import messages_table, snapshot_table

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from sqlglot import TokenType, exp
 
-from tocsin.language.expressions import Binary, Column, Constant, Expression, Parameter, columns_of
+from tocsin.language.expressions import Binary, Constant, Expression, Parameter, columns_of
 from tocsin.language.parsing.sql_values import only, read_column, read_expression, read_value, unwrapped
 from tocsin.language.parsing.statement import (
     AggregateCall,
@@ -23,7 +23,7 @@ from tocsin.language.parsing.syntax import SyntaxTree
 AGGREGATES = (exp.Min, exp.Max, exp.Count, exp.Sum, exp.Avg)
 
 CONDITIONS = (
-    "WHERE takes conditions joined by AND: x BETWEEN 1 AND 2, x < 3 (or <=, =, >=, >), "
+    "WHERE takes conditions joined by AND: x BETWEEN 1 AND 2, x < 3 (or <=, =, >=, >), name = 'a', "
     "and over streams without a window also <>, IN, NOT IN."
 )
 
@@ -87,8 +87,13 @@ def _condition(tree: SyntaxTree, node: exp.Expr) -> Condition:
         if after is None or after.token_type != TokenType.AND:
             tree.refuse(span, "there is no AND between the ends of this range", CONDITIONS)
         return Condition(_subject(tree, node.this), "BETWEEN", (low, high), span=span)
-    negated = isinstance(node, exp.Not) and isinstance(unwrapped(node.this), exp.In)
-    listed = unwrapped(node.this) if negated else node
+    is_negated = isinstance(node, exp.Not)
+    inner = unwrapped(node.this) if is_negated else node
+    if isinstance(inner, exp.Column) and not isinstance(inner.this, exp.Star):
+        # A boolean column alone.
+        return Condition(read_column(tree, inner), "=", (BooleanLiteral(not is_negated, span),), span=span)
+    negated = is_negated and isinstance(inner, exp.In)
+    listed = inner if negated else node
     if isinstance(listed, exp.In):
         only(tree, listed, "this", "expressions", hint="IN takes a list of values: x IN (1, 2, 3).")
         if not listed.expressions:
@@ -189,9 +194,6 @@ def _refuse(tree: SyntaxTree, node: exp.Expr) -> NoReturn:
             tree.refuse(node, "NOT is not supported", hint)
         case exp.Is():
             tree.refuse(node, "IS is not supported: NULL satisfies no condition", CONDITIONS)
-        case exp.Column():
-            hint = f"Write {Column(node.name)} = TRUE."
-            tree.refuse(node, "a column alone is not a condition", hint)
         case exp.Between() | exp.In():
             tree.refuse(node, "this is not supported here", CONDITIONS)
         case exp.Subquery() | exp.Select() | exp.Exists():

@@ -28,11 +28,12 @@ LONG_SIGNATURES = {"pipeline/job/running.py: start"}
 COMPILED = """
 import sys
 import tocsin.engine
+from tocsin.arrays.dispatchers import KernelDispatcher
 found = [
     f"{module}.{name}"
     for module, content in list(sys.modules.items()) if module.startswith("tocsin.")
     for name, thing in vars(content).items()
-    if not isinstance(thing, type) and (getattr(thing, "overloads", None) or getattr(thing, "inner", None))
+    if isinstance(thing, KernelDispatcher) and (thing.overloads or thing.inner)
 ]
 papers = [module for module in sys.modules if module.startswith("tocsin.papers")]
 print(found + papers)

@@ -17,6 +17,7 @@ from benchmarks.report.sections import (
     statements_section,
     systems_section,
 )
+from benchmarks.report.starting import starting_section
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
@@ -67,6 +68,7 @@ def compose(latest: list[Record], everything: list[Record]) -> str:
         "How it grows": growth_section(by_program.get("growth", [])),
         "Statement by statement": statements_section(by_program.get("engine", [])),
         "Spark, NATS, HTTP": systems_section(by_program),
+        "From nothing to the first answer": starting_section(by_program.get("startup", [])),
         "The papers, reproduced": papers_section(by_program),
         "How it was measured": RULES
         + "\n"

@@ -176,17 +176,21 @@ def test_a_full_disk_is_no_error(project: Path) -> None:
     assert list((project / "kept").iterdir()) == [project / "kept" / kernel_folders.LOCKS]
 
 
-@compiled
-def test_without_a_folder_there_is_one_warning(project: Path) -> None:
+def without_folder(project: Path) -> dict[str, str | None]:
+    """Variables with which a read-only package has no folder to write to, not even a temporary one."""
     nowhere = str(project / "script.py" / "below")
-    variables = {
+    (project / "script.py").write_text("import tempfile\ntempfile.tempdir = __file__\n" + SCRIPT)
+    return {
         "TOCSIN_KERNEL_CACHE": nowhere,
         "HOME": nowhere,
         "XDG_CACHE_HOME": None,
         "NUMBA_CACHE_DIR": None,
     }
-    (project / "script.py").write_text("import tempfile\ntempfile.tempdir = __file__\n" + SCRIPT)
-    answers, count, errors = run(project, "--installed-read-only", **variables)
+
+
+@compiled
+def test_without_a_folder_there_is_one_warning(project: Path) -> None:
+    answers, count, errors = run(project, "--installed-read-only", **without_folder(project))
     assert (answers, count) == ([2, 6], 3)
     assert errors.count("\n") == 1
     assert "set TOCSIN_KERNEL_CACHE" in errors
@@ -240,6 +244,14 @@ def test_kernels_that_came_with_the_package_are_found_and_nothing_is_written(pro
     assert run(project, "--installed", **FOR_ALL) == ([2, 6], 0, "")
     assert sorted(project.rglob("*")) == before
     assert kept(project) == []
+
+
+@compiled
+@portable
+def test_with_kernels_that_came_with_the_package_no_folder_is_missed(project: Path) -> None:
+    ship(project, shipped_kernels.folder_name())
+    (project / "package" / "__pycache__").touch()
+    assert run(project, "--installed", **FOR_THIS, **without_folder(project)) == ([2, 6], 0, "")
 
 
 @compiled

@@ -15,7 +15,7 @@ from tests.pipeline.brokers import Broker, Client, Record, broker_jars, connecto
 from tests.pipeline.spark_jobs import MATCH, QUICK, THRESHOLD, Running, run
 from tests.pipeline.test_messages import JOB as MESSAGES_JOB
 from tests.pipeline.test_messages import TOP, answers, held, write_input
-from tocsin.engine import Engine
+from tocsin.engine.engine import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

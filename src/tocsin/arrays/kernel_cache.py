@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -85,8 +86,7 @@ class KernelCache:
         names = [self._file_name(signature, (triple, cpu, features), is_inner)]
         if supports_level() and cpu != LEVEL:
             names.insert(0, self._file_name(signature, (triple, LEVEL, ""), is_inner))
-        shipped = shipped_folder()
-        for folder in [*([shipped] if shipped else []), *folders()[0]]:
+        for folder in _reading_folders():
             for name in names:
                 data = _read(os.path.join(folder, name), content_key(self._kernel))
                 if data is not None:
@@ -106,6 +106,14 @@ class KernelCache:
             time.sleep(pause)
             waited += pause
             pause = min(2 * pause, _PAUSES[1])
+
+
+def _reading_folders() -> Iterator[str]:
+    """Where kernels may be. Other folders are looked for only if the package does not carry a kernel."""
+    shipped = shipped_folder()
+    if shipped is not None:
+        yield shipped
+    yield from folders()[0]
 
 
 def _number(name: str) -> int:

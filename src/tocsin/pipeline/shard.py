@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays.types import Longs
-from tocsin.engine import Engine, saving
+from tocsin.engine import saving
 from tocsin.engine.conversion.floats import weights_of
+from tocsin.engine.engine import Engine
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error, WeightOverflow
 from tocsin.pipeline.blobs import BEGIN, PARAMETERS, POSITION, REJECTS, ROWS, Blob, rejects

@@ -1,0 +1,1 @@
+"""Starting: a wheel's environment, scripts of every form of statement, first micro-batches."""

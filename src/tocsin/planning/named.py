@@ -12,6 +12,7 @@ from tocsin.indexes.contract import Index
 from tocsin.indexes.filters import FilterIndex
 from tocsin.indexes.matching import AccessIndex, MatchScan
 from tocsin.indexes.preferences import CandidateLists, LongLists
+from tocsin.indexes.preferences.terms import linear_terms
 from tocsin.indexes.ranges import (
     BoxTotals,
     MinMaxBoxTree,
@@ -127,21 +128,23 @@ def _preferred(cls: Any) -> Callable[[Question], Index]:
     return lambda q: cls(q.dimensions, q.program, descending=q.descending, newest_first=q.source == WINDOW)
 
 
-def _of_paper(module: str, cls: str, call: Callable[[Any, Question], Index]) -> Callable[[Question], Index]:
-    """An index of a paper: its module is imported on first use."""
-    return lambda question: call(getattr(import_module(f"tocsin.papers.{module}"), cls), question)
+def _of_paper(
+    module: str, name: str, maker: Callable[[Any], Callable[[Question], Index]]
+) -> Callable[[Question], Index]:
+    """An index of a paper: its module is imported on first use; `maker` is given the class."""
+    return lambda question: maker(getattr(import_module(f"tocsin.papers.{module}"), name))(question)
 
 
-def _window(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("sliding_windows", cls, lambda made, q: _preferred(made)(q))
+def _window(name: str) -> Callable[[Question], Index]:
+    return _of_paper("sliding_windows", name, _preferred)
 
 
-def _threshold(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("thresholding", cls, lambda made, q: made(q.dimensions, q.scale))
+def _threshold(name: str) -> Callable[[Question], Index]:
+    return _of_paper("thresholding", name, lambda cls: lambda q: cls(q.dimensions, q.scale))
 
 
-def _match(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("be_star_tree", cls, lambda made, q: made(score_rule=q.score_rule))
+def _match(name: str) -> Callable[[Question], Index]:
+    return _of_paper("be_star_tree", name, lambda cls: lambda q: cls(score_rule=q.score_rule))
 
 
 def _is_one_range(question: Question) -> bool:
@@ -149,8 +152,6 @@ def _is_one_range(question: Question) -> bool:
 
 
 def _is_weighted_sum(question: Question) -> bool:
-    from tocsin.indexes.preferences.terms import linear_terms
-
     return question.program is not None and len(linear_terms(question.program).column) > 0
 
 

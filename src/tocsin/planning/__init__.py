@@ -1,5 +1,6 @@
 """From a plan to the index that maintains it."""
 
+from tocsin.planning.messages import make_distinct_messages, make_ranked_messages
 from tocsin.planning.named import INDEXES, check_choice, check_indexes, choice_of
 from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, question_of
 from tocsin.planning.rules import make_index
@@ -13,6 +14,8 @@ __all__ = [
     "check_choice",
     "check_indexes",
     "choice_of",
+    "make_distinct_messages",
     "make_index",
+    "make_ranked_messages",
     "question_of",
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-import numpy as np
-
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Ints, Longs
 from tocsin.indexes.contract import Index, RankedRangeIndex, RowDelta, SubscriptionBounds, ThresholdIndex
@@ -162,18 +160,11 @@ class AdaptiveThresholds(Adaptive[ThresholdIndex]):
 class AdaptiveMatching(Adaptive[MatchIndex]):
     """Two indexes of boolean expressions."""
 
+    def live(self) -> Ints:
+        return self.current.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         return self.current.conjunctions(slots)
 
     def _size(self, batch: Events) -> int:
         return batch.n_events
-
-
-def count_ranges(arrays: Arrays) -> int:
-    """The number of subscriptions in arrays of ranges."""
-    return int((arrays["lo"][-1] < arrays["hi"][-1]).sum())
-
-
-def count_slots(name: str) -> Callable[[Arrays], int]:
-    """A function of arrays: the number of slots, by one of the columns."""
-    return lambda arrays: len(np.atleast_1d(arrays[name]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+from tocsin.indexes import matching, ranges, thresholds
 from tocsin.indexes.contract import Index, RankedIndex, RankedRangeIndex, RowIndex, ThresholdIndex
 from tocsin.indexes.matching import MatchIndex
 from tocsin.planning.adaptive import (
@@ -18,8 +19,6 @@ from tocsin.planning.adaptive import (
     AdaptiveRanked,
     AdaptiveThresholds,
     SwitchPoint,
-    count_ranges,
-    count_slots,
 )
 from tocsin.planning.limit_classes import ByLimit, LimitClass
 from tocsin.planning.named import Maker, index_maker
@@ -139,9 +138,9 @@ def adaptive(kind: str, small: Maker, large: Maker, switch: SwitchPoint, *, name
     """An index for few subscriptions that switches to one for many, for questions of a kind."""
     if kind == THRESHOLDS:
         counters = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
-        return AdaptiveThresholds(*counters, switch, name=name, count=count_slots("is_there"))
+        return AdaptiveThresholds(*counters, switch, name=name, count=thresholds.count_saved)
     if kind == MATCHING:
         matchers = cast(Callable[[], MatchIndex], small), cast(Callable[[], MatchIndex], large)
-        return AdaptiveMatching(*matchers, switch, name=name, count=count_slots("slots_count"))
+        return AdaptiveMatching(*matchers, switch, name=name, count=matching.count_saved)
     ranked = cast(Callable[[], RankedRangeIndex], small), cast(Callable[[], RankedRangeIndex], large)
-    return AdaptiveRanked(*ranked, switch, name=name, count=count_ranges)
+    return AdaptiveRanked(*ranked, switch, name=name, count=ranges.count_saved)

@@ -24,12 +24,14 @@ from tocsin.engine.conversion.small_batch import SmallBatch
 from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.text_bounds import BoundValues
+from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
 from tocsin.errors import RowError
 from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
+from tocsin.indexes.ranges import in_units
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind, bind_texts
 from tocsin.language.plan_keys import region_of
 from tocsin.planning import TABLE, WINDOW, make_index, question_of
@@ -195,9 +197,8 @@ class AggregateGroup(RowGroup):
         """Before `per_unit` was saved, decimals were summed as doubles."""
         saved = float(arrays["per_unit"][0]) if "per_unit" in arrays else 1.0
         if saved != self._per_unit:
-            rows = arrays["index/value"].copy()
-            rows[:, -1] = self._in_units(rows[:, -1])
-            arrays = {**arrays, "index/value": rows}
+            migrated = in_units(with_prefix_stripped(arrays, "index"), self._per_unit)
+            arrays = {**arrays, **dict(with_prefix("index", migrated))}
         super().restore(arrays)
 
     def _in_units(self, values: Floats) -> Floats:

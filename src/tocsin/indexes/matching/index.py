@@ -27,6 +27,9 @@ class MatchIndex(Index, Protocol):
     def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
         """The matches of each event, by slot; with `top`, the best of each event, by rank."""
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in them, and at most a scan of all."""
 
@@ -113,8 +116,8 @@ class EventMatcher:
         """Restore the state that `arrays` was taken from. Cost: that of the index."""
         self._index.restore(arrays)
         self._attributes, self._repeated = set(), {}
-        self._is_live = np.zeros(max(len(arrays["slots_count"]), 16), np.bool_)
-        slots = np.flatnonzero(arrays["slots_count"] > 0).astype(np.int32)
+        self._is_live = np.zeros(16, np.bool_)
+        slots = self._index.live()
         self._record_attributes(slots, self._index.conjunctions(slots))
 
     def check_invariants(self) -> None:

@@ -103,6 +103,10 @@ class MatchScan:
         """The predicates that a subscription was registered with, in words. Cost: linear in them."""
         return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return self._store.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in them."""
         return self._store.conjunctions(slots)

@@ -151,3 +151,8 @@ def _split_at_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
             begin, total = end, 0
         total += weight
     yield begin, len(weights)
+
+
+def count_saved(arrays: Arrays) -> int:
+    """How many slots there are in saved arrays, free ones included."""
+    return len(arrays["is_there"])

@@ -100,6 +100,10 @@ class CountingIndex:
         """Nothing: a stream without a window holds no rows."""
         return ChangeSet.empty()
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return self._store.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in the whole store."""
         return self._store.conjunctions(slots)

@@ -2,7 +2,7 @@
 
 from tocsin.planning.messages import make_distinct_messages, make_ranked_messages
 from tocsin.planning.named import INDEXES, check_choice, check_indexes, choice_of
-from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, question_of
+from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, Answering, Question, question_of
 from tocsin.planning.rules import make_index
 
 __all__ = [
@@ -11,6 +11,8 @@ __all__ = [
     "STREAM",
     "TABLE",
     "WINDOW",
+    "Answering",
+    "Question",
     "check_choice",
     "check_indexes",
     "choice_of",

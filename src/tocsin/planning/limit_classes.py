@@ -7,7 +7,7 @@ same k share an index, and the longest are maintained one by one (`LongLists`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,7 +105,11 @@ class ByLimit:
 
     def bounds(self) -> SubscriptionBounds:
         """The ranges of all subscriptions, where the indexes hold ranges. Cost: linear."""
-        return SubscriptionBounds.concat([cast(RangeIndex, index).bounds() for index in self._indexes()])
+        parts = []
+        for index in self._indexes():
+            assert isinstance(index, RangeIndex)
+            parts.append(index.bounds())
+        return SubscriptionBounds.concat(parts)
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` was taken from. Cost: that of the indexes."""

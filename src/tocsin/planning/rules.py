@@ -9,19 +9,18 @@ of its class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
-from tocsin.indexes import matching, ranges, thresholds
-from tocsin.indexes.contract import Index, RankedIndex, RankedRangeIndex, RowIndex, ThresholdIndex
-from tocsin.indexes.matching import MatchIndex
 from tocsin.planning.adaptive import (
+    Adaptive,
     AdaptiveMatching,
     AdaptiveRanked,
     AdaptiveThresholds,
+    NamedMaker,
     SwitchPoint,
 )
 from tocsin.planning.limit_classes import ByLimit, LimitClass
-from tocsin.planning.named import Maker, index_maker
+from tocsin.planning.named import index_maker
 from tocsin.planning.questions import (
     AGGREGATES,
     DISTINCT,
@@ -31,6 +30,7 @@ from tocsin.planning.questions import (
     ROWS,
     THRESHOLDS,
     TOPK,
+    Answering,
     Question,
 )
 
@@ -73,7 +73,7 @@ class Rule(NamedTuple):
     #: other choices for LIMIT above the given k
     above: tuple[tuple[int, Choice], ...] = ()
 
-    def fits(self, question: Question) -> bool:
+    def fits(self, question: Question[Any]) -> bool:
         return (
             self.kind == question.kind
             and (self.ranges is None or question.dimensions in self.ranges)
@@ -104,43 +104,39 @@ RULES = (
 )  # fmt: skip
 
 
-def make_index(question: Question, name: str | None = None) -> Index:
+#: By kind of question, what switches between two indexes.
+ADAPTIVE: dict[str, type[Adaptive[Any]]] = {
+    TOPK: AdaptiveRanked,
+    AGGREGATES: AdaptiveRanked,
+    THRESHOLDS: AdaptiveThresholds,
+    MATCHING: AdaptiveMatching,
+}
+
+
+def make_index(question: Question[Answering], name: str | None = None) -> Answering:
     """An empty index for a question: the one named, or the choice of the rules.
 
     Raises IndexRefused if the index of this name cannot hold the plan.
     """
     if name is not None:
         return index_maker(question, name)()
-    rule = next(rule for rule in RULES if rule.fits(question))
-    first = _chosen(question, rule.choice)
-    if not rule.above:
-        return first
-    classes = [
-        LimitClass(k, cast(Callable[[], RowIndex], _maker(question, choice))) for k, choice in rule.above
-    ]
-    return ByLimit(cast(RankedIndex, first), classes)
+    rule = _rule_for(question)
+    made = _maker(question, rule.choice)()
+    if rule.above:
+        classes = [LimitClass(k, _maker(question, choice)) for k, choice in rule.above]
+        made = ByLimit(made, classes)
+    index: Answering = made
+    return index
 
 
-def _maker(question: Question, choice: Choice) -> Maker:
-    return lambda: _chosen(question, choice)
+def _rule_for(question: Question[Any]) -> Rule:
+    return next(rule for rule in RULES if rule.fits(question))
 
 
-def _chosen(question: Question, choice: Choice) -> Index:
+def _maker(question: Question[Any], choice: Choice) -> Callable[[], Any]:
     small = index_maker(question, choice.name)
     if choice.switch is None:
-        return small()
-    return adaptive(
-        question.kind, small, index_maker(question, choice.large), choice.switch, name=choice.large
-    )
-
-
-def adaptive(kind: str, small: Maker, large: Maker, switch: SwitchPoint, *, name: str) -> Index:
-    """An index for few subscriptions that switches to one for many, for questions of a kind."""
-    if kind == THRESHOLDS:
-        counters = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
-        return AdaptiveThresholds(*counters, switch, name=name, count=thresholds.count_saved)
-    if kind == MATCHING:
-        matchers = cast(Callable[[], MatchIndex], small), cast(Callable[[], MatchIndex], large)
-        return AdaptiveMatching(*matchers, switch, name=name, count=matching.count_saved)
-    ranked = cast(Callable[[], RankedRangeIndex], small), cast(Callable[[], RankedRangeIndex], large)
-    return AdaptiveRanked(*ranked, switch, name=name, count=ranges.count_saved)
+        return small
+    large, switch = index_maker(question, choice.large), choice.switch
+    adaptive = ADAPTIVE[question.kind]
+    return lambda: adaptive(NamedMaker(choice.name, small), NamedMaker(choice.large, large), switch)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import astuple
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +24,11 @@ from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.text_bounds import BoundValues
 from tocsin.engine.sources.streams import EventBatch, Stream
 from tocsin.errors import RowError
-from tocsin.indexes.contract import Index, ThresholdIndex
+from tocsin.indexes.contract import Index
 from tocsin.indexes.matching import (
     Conjunctions,
     EventMatcher,
     IdOrder,
-    MatchIndex,
     PredicateColumns,
     examine,
     verdict,
@@ -97,7 +96,7 @@ class ThresholdGroup(EventGroup):
         self._type = plan.type
         self._name = plan.name
         self._scale = scale(plan)
-        self._index = cast(ThresholdIndex, make_index(question_of(plan, STREAM), index))
+        self._index = make_index(question_of(plan, STREAM), index)
         #: bool by local slot: restarts after it has matured
         self._repeat = np.zeros(16, np.bool_)
 
@@ -171,8 +170,8 @@ class MatchGroup(EventGroup):
     def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        chosen = make_index(question_of(plan, STREAM, score_rule=source.score_rule), index)
-        self._index = EventMatcher(cast(MatchIndex, chosen), source.score_rule)
+        question = question_of(plan, STREAM, score_rule=source.score_rule)
+        self._index = EventMatcher(make_index(question, index), source.score_rule)
         #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +107,7 @@ class SelectGroup(RowGroup):
         self._selected_columns = [item.column for item in plan.select]
         kind = WINDOW if isinstance(source, Window) else TABLE
         question = question_of(plan, kind)
-        self._index = cast(RowIndex, make_index(question, index))
+        self._index = make_index(question, index)
         self.family = _FAMILIES[question.kind]
 
     @property
@@ -157,7 +157,7 @@ class AggregateGroup(RowGroup):
         self._column = plan.column
         self._name = plan.name
         self._where = where_columns(plan)
-        self._index = cast(RowIndex, make_index(question_of(plan, TABLE), index))
+        self._index = make_index(question_of(plan, TABLE), index)
         self._is_extreme = plan.function in ("min", "max")
         schema = source.store.schema
         self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None

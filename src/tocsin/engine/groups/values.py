@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +17,6 @@ from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.indexes.contract import BoundIndex, RowDelta
-from tocsin.indexes.ranges import RangeDistinct, RangeJoin
 from tocsin.language import Distinct, Join, Plan, Selected
 from tocsin.planning import TABLE, make_index, question_of
 
@@ -55,7 +52,7 @@ class DistinctGroup(ValueGroup):
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
         self._limits = comparison_limits(source.store.schema, [dimension.column for dimension in plan.box])
-        self._index = cast(RangeDistinct, make_index(question_of(plan, TABLE), index))
+        self._index = make_index(question_of(plan, TABLE), index)
 
     @property
     def index(self) -> BoundIndex:
@@ -112,7 +109,7 @@ class JoinGroup(ValueGroup):
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
         #: numbers of two types are compared by value, not by representation
         self._is_mixed = len(types) > 1
-        self._index = cast(RangeJoin, make_index(question_of(plan, TABLE), index))
+        self._index = make_index(question_of(plan, TABLE), index)
         #: the current delta in the form that the index takes, once it is known
         self._seen: RowDelta | None = None
 

@@ -10,7 +10,7 @@ from tocsin.indexes.matching.events import (
     row_of,
 )
 from tocsin.indexes.matching.examine import examine, verdict
-from tocsin.indexes.matching.index import EventMatcher, MatchIndex
+from tocsin.indexes.matching.index import EventMatcher
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
@@ -25,7 +25,6 @@ __all__ = [
     "EventSets",
     "Events",
     "IdOrder",
-    "MatchIndex",
     "MatchScan",
     "PredicateColumns",
     "SeveralValues",

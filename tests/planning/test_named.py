@@ -119,6 +119,16 @@ def test_explain_says_the_name_of_the_index(kind: str, name: str) -> None:
     given: dict[str, Any] = {name: 1 for name in ("lo", "hi", "k") if f":{name}" in sql}
     sid = engine.subscribe(sql, **given)
     assert f"\nindex: {name}: " in engine.explain(sid)
+    assert "\nrule: named" in engine.explain(sid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_explain_says_the_rule(kind: str) -> None:
+    engine = new_engine()
+    given: dict[str, Any] = {name: 1 for name in ("lo", "hi", "k") if f":{name}" in STATEMENTS[kind][0]}
+    said = engine.explain(engine.subscribe(STATEMENTS[kind][0], **given))
+    assert f"\nrule: {kind}" in said
+    assert any(f"{name}: " in said for name in INDEXES[kind])
 
 
 @pytest.mark.parametrize(

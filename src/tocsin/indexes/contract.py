@@ -123,7 +123,7 @@ class Index(Protocol):
         """Assert that all columns agree. For tests."""
 
     def explain(self) -> str:
-        """One line: the name of the index in `planning.INDEXES`, a colon, and how it works."""
+        """One line: how it works, and with how much. Planning puts its name before it."""
 
     def parameters(self, slot: int) -> dict[str, object]:
         """Values that a subscription was registered with, by name. For `explain`."""

@@ -3,7 +3,7 @@
 from tocsin.planning.messages import make_distinct_messages, make_ranked_messages
 from tocsin.planning.named import INDEXES, check_choice, check_indexes, choice_of
 from tocsin.planning.questions import KINDS, STREAM, TABLE, WINDOW, Answering, Question, question_of
-from tocsin.planning.rules import make_index
+from tocsin.planning.rules import explain, make_index
 
 __all__ = [
     "INDEXES",
@@ -16,6 +16,7 @@ __all__ = [
     "check_choice",
     "check_indexes",
     "choice_of",
+    "explain",
     "make_distinct_messages",
     "make_index",
     "make_ranked_messages",

@@ -34,6 +34,10 @@ class SwitchPoint(NamedTuple):
     #: counted; else slots ever in use, which is what a scan pays for
     is_reversible: bool = False
 
+    def __str__(self) -> str:
+        pairs = "" if self.min_pairs is None else f" or {self.min_pairs:,} pairs a batch"
+        return f"from {self.min_subscriptions:,} subscriptions{pairs} on"
+
 
 Kind = TypeVar("Kind", bound=Index)
 
@@ -96,14 +100,15 @@ class Adaptive(ABC, Generic[Kind]):
             assert self._count == self._count_saved(self.current.arrays())
 
     def explain(self) -> str:
-        """Which index is in use, and why."""
+        """The name of the index in use, how it works, and why it is in use."""
         if self._pairs and self._count < self._switch.min_subscriptions:
             why = f"a batch came to {self._switch.min_pairs:,} pairs of entries and subscriptions, or more"
         else:
             least = self._switch.min_subscriptions
             count = f"{self._count:,}" if self._switch.is_reversible else f"up to {self._count:,}"
             why = f"{count} subscriptions, {self._large.name} from {least:,} on"
-        return f"{self.current.explain()}; chosen because of {why}"
+        name = (self._large if self._is_large else self._small).name
+        return f"{name}: {self.current.explain()}; chosen because of {why}"
 
     @abstractmethod
     def _count_saved(self, arrays: Arrays) -> int:

@@ -32,7 +32,18 @@ DISTINCT = "distinct"
 JOINS = "joins"
 THRESHOLDS = "thresholds"
 MATCHING = "matching"
-KINDS = (TOPK, PREFERENCES, ROWS, AGGREGATES, DISTINCT, JOINS, THRESHOLDS, MATCHING)
+#: The folder of `indexes/` that answers questions of a kind.
+FAMILIES = {
+    TOPK: "ranges",
+    PREFERENCES: "preferences",
+    ROWS: "filters",
+    AGGREGATES: "ranges",
+    DISTINCT: "ranges",
+    JOINS: "ranges",
+    THRESHOLDS: "thresholds",
+    MATCHING: "matching",
+}
+KINDS = tuple(FAMILIES)
 
 TABLE, WINDOW, STREAM = "table", "window", "stream"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tocsin.indexes.contract import Index
 from tocsin.planning.adaptive import (
     Adaptive,
     AdaptiveMatching,
@@ -19,11 +20,12 @@ from tocsin.planning.adaptive import (
     NamedMaker,
     SwitchPoint,
 )
-from tocsin.planning.limit_classes import ByLimit, LimitClass
+from tocsin.planning.limit_classes import ByLimit, LimitClass, prefixed
 from tocsin.planning.named import index_maker
 from tocsin.planning.questions import (
     AGGREGATES,
     DISTINCT,
+    FAMILIES,
     JOINS,
     MATCHING,
     PREFERENCES,
@@ -55,6 +57,14 @@ class Choice(NamedTuple):
     switch: SwitchPoint | None = None
     large: str = ""
 
+    def __str__(self) -> str:
+        return self.name if self.switch is None else f"{self.name}, {self.large} {self.switch}"
+
+    @property
+    def own_name(self) -> str:
+        """The name to put before what its index explains: none if it switches, as it then says the name."""
+        return self.name if self.switch is None else ""
+
 
 class Rule(NamedTuple):
     """Chooses an index for the questions that it fits.
@@ -73,6 +83,11 @@ class Rule(NamedTuple):
     #: other choices for LIMIT above the given k
     above: tuple[tuple[int, Choice], ...] = ()
 
+    def __str__(self) -> str:
+        functions = f" ({', '.join(self.functions)})" if self.functions else ""
+        others = "".join(f"; k above {k:,}: {choice}" for k, choice in self.above)
+        return f"{self.kind}{functions}{RANGES[self.ranges]}: {self.choice}{others}"
+
     def fits(self, question: Question[Any]) -> bool:
         return (
             self.kind == question.kind
@@ -83,6 +98,8 @@ class Rule(NamedTuple):
 
 
 ANY, ONE, UP_TO_ONE = None, range(1, 2), range(2)
+#: The ranges of a rule in words.
+RANGES = {ANY: "", ONE: " over one range", UP_TO_ONE: " over at most one range"}
 TREES_TILES = Choice("trees", TILES, "tiles")
 LONG = (1024, Choice("long-lists"))
 
@@ -123,10 +140,20 @@ def make_index(question: Question[Answering], name: str | None = None) -> Answer
     rule = _rule_for(question)
     made = _maker(question, rule.choice)()
     if rule.above:
-        classes = [LimitClass(k, _maker(question, choice)) for k, choice in rule.above]
-        made = ByLimit(made, classes)
+        classes = [LimitClass(k, _maker(question, choice), choice.own_name) for k, choice in rule.above]
+        made = ByLimit(made, classes, name=rule.choice.own_name)
     index: Answering = made
     return index
+
+
+def explain(question: Question[Any], name: str | None, index: Index) -> str:
+    """The family, the name and the rule of what `make_index` made, and what it explains itself."""
+    if name is not None:
+        own_name, rule = name, "named, not chosen"
+    else:
+        found = _rule_for(question)
+        own_name, rule = "" if found.above else found.choice.own_name, str(found)
+    return f"family: {FAMILIES[question.kind]}\nindex: {prefixed(own_name, index.explain())}\nrule: {rule}"
 
 
 def _rule_for(question: Question[Any]) -> Rule:

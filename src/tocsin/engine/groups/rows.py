@@ -34,11 +34,7 @@ from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
 from tocsin.indexes.ranges import in_units
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind, bind_texts
 from tocsin.language.plan_keys import region_of
-from tocsin.planning import TABLE, WINDOW, make_index, question_of
-from tocsin.planning.questions import PREFERENCES, ROWS, TOPK
-
-#: The folder of `indexes/` that answers questions of a kind.
-_FAMILIES = {TOPK: "ranges", PREFERENCES: "preferences", ROWS: "filters"}
+from tocsin.planning import TABLE, WINDOW, question_of
 
 
 class RowGroup(Group):
@@ -106,9 +102,7 @@ class SelectGroup(RowGroup):
         self._limits = comparison_limits(source.store.schema, box)
         self._selected_columns = [item.column for item in plan.select]
         kind = WINDOW if isinstance(source, Window) else TABLE
-        question = question_of(plan, kind)
-        self._index = make_index(question, index)
-        self.family = _FAMILIES[question.kind]
+        self._index = self._make_index(question_of(plan, kind), index)
 
     @property
     def index(self) -> RowIndex:
@@ -148,8 +142,6 @@ class AggregateGroup(RowGroup):
     Decimals are summed in units of their last place, which are whole, so that the sum is exact.
     """
 
-    family = "ranges"
-
     def __init__(self, plan: Aggregate, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         self._source = source
@@ -157,7 +149,7 @@ class AggregateGroup(RowGroup):
         self._column = plan.column
         self._name = plan.name
         self._where = where_columns(plan)
-        self._index = make_index(question_of(plan, TABLE), index)
+        self._index = self._make_index(question_of(plan, TABLE), index)
         self._is_extreme = plan.function in ("min", "max")
         schema = source.store.schema
         self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None

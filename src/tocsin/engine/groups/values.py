@@ -18,7 +18,7 @@ from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.indexes.contract import BoundIndex, RowDelta
 from tocsin.language import Distinct, Join, Plan, Selected
-from tocsin.planning import TABLE, make_index, question_of
+from tocsin.planning import TABLE, question_of
 
 
 class ValueGroup(RowGroup):
@@ -43,8 +43,6 @@ class ValueGroup(RowGroup):
 class DistinctGroup(ValueGroup):
     """`SELECT DISTINCT y FROM t WHERE box`: answers are values; a change's row is the value's code."""
 
-    family = "ranges"
-
     def __init__(self, plan: Distinct, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         assert source.schema.columns is not None
@@ -52,7 +50,7 @@ class DistinctGroup(ValueGroup):
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
         self._limits = comparison_limits(source.store.schema, [dimension.column for dimension in plan.box])
-        self._index = make_index(question_of(plan, TABLE), index)
+        self._index = self._make_index(question_of(plan, TABLE), index)
 
     @property
     def index(self) -> BoundIndex:
@@ -91,8 +89,6 @@ class DistinctGroup(ValueGroup):
 class JoinGroup(ValueGroup):
     """`SELECT … FROM r JOIN s ON r.a = s.a WHERE …`: answers are pairs of rows."""
 
-    family = "ranges"
-
     def __init__(self, plan: Join, left: Table, right: Table, index: str | None = None) -> None:
         super().__init__(plan, (left, right))
         assert left.schema.columns is not None
@@ -109,7 +105,7 @@ class JoinGroup(ValueGroup):
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
         #: numbers of two types are compared by value, not by representation
         self._is_mixed = len(types) > 1
-        self._index = make_index(question_of(plan, TABLE), index)
+        self._index = self._make_index(question_of(plan, TABLE), index)
         #: the current delta in the form that the index takes, once it is known
         self._seen: RowDelta | None = None
 

@@ -112,9 +112,9 @@ class MatchScan:
         return self._store.conjunctions(slots)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"scan: {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
+            f"{len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
             f"{len(self._store.attributes)} attributes; each event is compared with each"
         )
 

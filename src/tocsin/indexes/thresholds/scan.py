@@ -119,9 +119,9 @@ class ThresholdScan:
         }
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"scan: {int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
+            f"{int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
             f"each event is compared with each box, weights in multiples of 1/{self._scale}"
         )
 

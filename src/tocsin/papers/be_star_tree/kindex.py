@@ -50,8 +50,6 @@ class CountingIndex:
     """Counts, for each event, how many keys of each expression hold."""
 
     is_joining = False
-    #: in `planning.INDEXES`
-    name = "counting"
 
     def __init__(self, capacity: int = 16, *, score_rule: str = "sum") -> None:
         self._store = PredicateStore(capacity)
@@ -136,8 +134,8 @@ class CountingIndex:
             assert (np.diff(postings.bound[begin:end]) > 0).all()
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
-        return f"{self.name}: {len(self)} conjunctions; an event reads its values' posting lists"
+        """One line: how it works."""
+        return f"{len(self)} conjunctions; an event reads its values' posting lists"
 
     def _built(self) -> Postings:
         """The current posting lists, rebuilt if stale."""
@@ -220,7 +218,6 @@ class KIndex(CountingIndex):
     """
 
     is_joining = True
-    name = "k-index"
 
 
 def _different_bounds(predicates: Records, n_keys: int) -> list[Floats]:

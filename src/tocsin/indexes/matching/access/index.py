@@ -191,10 +191,10 @@ class AccessIndex:
         return parameters_of(self.conjunctions(np.array([slot], np.int32)))
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         segments = ", ".join(f"{segment.n_alive:,}" for segment in self._segments) or "none"
         return (
-            f"access-predicates: {len(self):,} conjunctions, in segments of {segments}, and "
+            f"{len(self):,} conjunctions, in segments of {segments}, and "
             f"{len(self._tail_slots):,} scanned; each is found by its rarest predicate, then filtered by bits"
         )
 

@@ -7,7 +7,7 @@ element, and nobody is taken out when it has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -54,7 +54,8 @@ class Tocsin:
     """The engine's index, as the engine has it."""
 
     def __init__(self, work: Workload) -> None:
-        self._index = cast(ThresholdIndex, make_index(Question(THRESHOLDS, STREAM, work.dimensions)))
+        question: Question[ThresholdIndex] = Question(THRESHOLDS, STREAM, work.dimensions)
+        self._index = make_index(question)
         self._slots = np.arange(len(work.tau), dtype=np.int32)
         repeat = np.zeros(len(work.tau), np.bool_)
         values = {"lo": work.low, "hi": work.high, "tau": work.tau, "repeat": repeat}

@@ -6,7 +6,7 @@ Every matcher is built from a task, and answers the pairs (event, subscription) 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 import duckdb
 import numpy as np
@@ -21,7 +21,8 @@ from benchmarks.choice_parts.scanning import NumpyScan, parts_of
 from benchmarks.choice_parts.tasks import Task
 from tocsin.arrays.strings import StringInterner
 from tocsin.arrays.types import Floats
-from tocsin.indexes.matching import Events, IdOrder, MatchIndex
+from tocsin.indexes.contract import MatchIndex
+from tocsin.indexes.matching import Events, IdOrder
 from tocsin.planning import STREAM, make_index
 from tocsin.planning.questions import MATCHING, Question
 
@@ -41,7 +42,8 @@ class TocsinIndex:
 
     def __init__(self, task: Task) -> None:
         self._ids = id_order(task.count)
-        self._index = cast(MatchIndex, make_index(Question(MATCHING, STREAM)))
+        question: Question[MatchIndex] = Question(MATCHING, STREAM)
+        self._index = make_index(question)
         self._index.register(np.arange(task.count, dtype=np.int32), task.subscriptions)
 
     def match(self, events: Events, table: Floats) -> Pairs:

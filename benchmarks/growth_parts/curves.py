@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 from benchmarks.growth_parts.worlds import (
     LeftOfJoin,
@@ -22,6 +22,7 @@ from benchmarks.growth_parts.worlds import (
     two_values,
 )
 from benchmarks.range_parts.boxes import SCAN
+from tocsin.indexes.contract import MatchIndex, RankedRangeIndex, ThresholdIndex
 from tocsin.indexes.filters.index import FilterIndex
 from tocsin.indexes.matching import AccessIndex, MatchScan
 from tocsin.indexes.preferences import CandidateLists
@@ -33,8 +34,8 @@ from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.kernels.programs import program
 from tocsin.papers.sliding_windows import PreferenceScan
 from tocsin.planning import STREAM, make_index, rules
-from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds
-from tocsin.planning.questions import MATCHING, THRESHOLDS, TOPK, Question
+from tocsin.planning.adaptive import AdaptiveRanked, NamedMaker
+from tocsin.planning.questions import MATCHING, THRESHOLDS, Question
 
 Make: TypeAlias = Callable[[Settings], World]
 
@@ -272,17 +273,19 @@ class Switch(NamedTuple):
 
 
 def _adaptive_topk(settings: Settings) -> AdaptiveRanked:
-    few, many = partial(TopKBoxTree, 1, descending=False), partial(TopKTiles, descending=False)
-    return cast(AdaptiveRanked, rules.adaptive(TOPK, few, many, rules.TILES, name="tiles"))
+    few = NamedMaker[RankedRangeIndex]("trees", partial(TopKBoxTree, 1, descending=False))
+    many = NamedMaker[RankedRangeIndex]("tiles", partial(TopKTiles, descending=False))
+    return AdaptiveRanked(few, many, rules.TILES)
 
 
-def _adaptive_thresholds(dimensions: int, scale: int) -> AdaptiveThresholds:
-    question = Question(THRESHOLDS, STREAM, dimensions, scale=scale)
-    return cast(AdaptiveThresholds, make_index(question))
+def _adaptive_thresholds(dimensions: int, scale: int) -> ThresholdIndex:
+    question: Question[ThresholdIndex] = Question(THRESHOLDS, STREAM, dimensions, scale=scale)
+    return make_index(question)
 
 
-def _adaptive_matching() -> AdaptiveMatching:
-    return cast(AdaptiveMatching, make_index(Question(MATCHING, STREAM)))
+def _adaptive_matching() -> MatchIndex:
+    question: Question[MatchIndex] = Question(MATCHING, STREAM)
+    return make_index(question)
 
 
 SWITCHES = {

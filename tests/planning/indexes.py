@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from tocsin.indexes.contract import RowIndex
 from tocsin.indexes.matching import AccessIndex, EventMatcher, MatchScan
 from tocsin.indexes.ranges import BoxTotals, MinMaxBoxTree, MinMaxTiles, RangeTotals, TopKBoxTree, TopKTiles
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
 from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
-from tocsin.planning.adaptive import AdaptiveMatching, AdaptiveRanked, AdaptiveThresholds, SwitchPoint
-from tocsin.planning.questions import AGGREGATES, MATCHING, THRESHOLDS, TOPK
-from tocsin.planning.rules import ACCESS, DEFERRED, TILES, adaptive
+from tocsin.planning.adaptive import (
+    AdaptiveMatching,
+    AdaptiveRanked,
+    AdaptiveThresholds,
+    NamedMaker,
+    SwitchPoint,
+)
+from tocsin.planning.rules import ACCESS, DEFERRED, TILES
 
 
 def topk_of_range(
     *, descending: bool, capacity: int = 16, min_subscriptions: int = TILES.min_subscriptions
 ) -> AdaptiveRanked:
     """Trees that become tiles."""
-    made = adaptive(
-        TOPK,
-        lambda: TopKBoxTree(1, descending=descending, capacity=capacity),
-        lambda: TopKTiles(descending=descending, capacity=capacity),
+    return AdaptiveRanked(
+        NamedMaker("trees", lambda: TopKBoxTree(1, descending=descending, capacity=capacity)),
+        NamedMaker("tiles", lambda: TopKTiles(descending=descending, capacity=capacity)),
         SwitchPoint(min_subscriptions, is_reversible=True),
-        name="tiles",
     )
-    return cast(AdaptiveRanked, made)
 
 
 def minmax_of_range(
     *, descending: bool, capacity: int = 16, min_subscriptions: int = TILES.min_subscriptions
 ) -> AdaptiveRanked:
     """Trees that become tiles."""
-    made = adaptive(
-        AGGREGATES,
-        lambda: MinMaxBoxTree(1, descending=descending, capacity=capacity),
-        lambda: MinMaxTiles(descending=descending, capacity=capacity),
+    return AdaptiveRanked(
+        NamedMaker("trees", lambda: MinMaxBoxTree(1, descending=descending, capacity=capacity)),
+        NamedMaker("tiles", lambda: MinMaxTiles(descending=descending, capacity=capacity)),
         SwitchPoint(min_subscriptions, is_reversible=True),
-        name="tiles",
     )
-    return cast(AdaptiveRanked, made)
 
 
 def aggregate_index(
@@ -63,25 +60,20 @@ def thresholds(
     dimensions: int, scale: int, capacity: int = 16, switch: SwitchPoint = DEFERRED
 ) -> AdaptiveThresholds:
     """A scan that becomes deferred counting."""
-    made = adaptive(
-        THRESHOLDS,
-        lambda: ThresholdScan(dimensions, scale, capacity),
-        lambda: DeferredThresholds(dimensions, scale, capacity),
+    return AdaptiveThresholds(
+        NamedMaker("scan", lambda: ThresholdScan(dimensions, scale, capacity)),
+        NamedMaker("deferred", lambda: DeferredThresholds(dimensions, scale, capacity)),
         switch,
-        name="deferred",
     )
-    return cast(AdaptiveThresholds, made)
 
 
 def matching(
     capacity: int = 16, switch: SwitchPoint = ACCESS, tail: int = 2, score_rule: str = "sum"
 ) -> EventMatcher:
     """A scan that becomes access predicates."""
-    made = adaptive(
-        MATCHING,
-        lambda: MatchScan(capacity, score_rule),
-        lambda: AccessIndex(capacity, tail, score_rule),
+    adaptive = AdaptiveMatching(
+        NamedMaker("scan", lambda: MatchScan(capacity, score_rule)),
+        NamedMaker("access-predicates", lambda: AccessIndex(capacity, tail, score_rule)),
         switch,
-        name="access-predicates",
     )
-    return EventMatcher(cast(AdaptiveMatching, made), score_rule)
+    return EventMatcher(adaptive, score_rule)

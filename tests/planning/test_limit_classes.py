@@ -90,14 +90,16 @@ def ranges(*k: int) -> dict[str, np.ndarray]:
 
 
 def classes() -> ByLimit:
-    return ByLimit(topk_of_range(descending=False), [LimitClass(64, lambda: long_lists(1, descending=False))])
+    others = [LimitClass(64, lambda: long_lists(1, descending=False), "long-lists")]
+    return ByLimit(topk_of_range(descending=False), others)
 
 
 def test_a_class_that_nobody_is_in_has_no_index() -> None:
     index = classes()
     index.apply(rows_of(100))
     index.register(np.array([0, 1], np.int32), ranges(5, 1000))
-    assert "long-lists: 1 top-k lists" in index.explain()
+    assert index.explain().startswith("k to 64: trees: ")
+    assert "; k above 64: long-lists: 1 top-k lists" in index.explain()
     index.terminate(np.array([1], np.int32))
     assert "long" not in index.explain()
     index.register(np.array([1], np.int32), ranges(1000))

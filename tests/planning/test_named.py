@@ -10,7 +10,9 @@ import pytest
 
 import tocsin
 from tests.conftest import examples
-from tocsin.planning import INDEXES, KINDS
+from tocsin.indexes.contract import DistinctIndex, JoinIndex, MatchIndex, RowIndex, ThresholdIndex
+from tocsin.language import parse, plan
+from tocsin.planning import INDEXES, KINDS, choice_of, make_index
 
 #: By kind of question: statements with parameters that every index for it holds, and where it is asked.
 STATEMENTS: dict[str, list[str]] = {
@@ -33,6 +35,13 @@ OTHERS = {
     ("thresholds", "segment-interval-tree"): [
         "SELECT SUM(y) FROM s WHERE x BETWEEN :lo AND :hi AND y < :k HAVING SUM(y) >= :k"
     ],
+}
+#: What the indexes of a kind have, where it is not that of rows.
+PROTOCOLS: dict[str, type] = {
+    "distinct": DistinctIndex,
+    "joins": JoinIndex,
+    "thresholds": ThresholdIndex,
+    "matching": MatchIndex,
 }
 COLUMNS = {"x": "double", "y": "double"}
 
@@ -88,6 +97,20 @@ def test_a_named_index_reports_the_same(kind: str, name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS for name in [*INDEXES[kind], None]],
+    ids=lambda part: str(part),
+)
+def test_an_index_has_what_the_engine_asks_of_its_kind(kind: str, name: str | None) -> None:
+    sources = new_engine()._sources
+    catalog = {each: source.schema for each, source in sources.items()}
+    for sql in OTHERS.get((kind, name or ""), STATEMENTS[kind]):
+        question, _ = choice_of(plan(parse(sql), catalog), catalog, None, {})
+        assert question.kind == kind
+        assert isinstance(make_index(question, name), PROTOCOLS.get(kind, RowIndex))
+
+
+@pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind in KINDS for name in INDEXES[kind]], ids="-".join
 )
 def test_explain_says_the_name_of_the_index(kind: str, name: str) -> None:
@@ -96,6 +119,16 @@ def test_explain_says_the_name_of_the_index(kind: str, name: str) -> None:
     given: dict[str, Any] = {name: 1 for name in ("lo", "hi", "k") if f":{name}" in sql}
     sid = engine.subscribe(sql, **given)
     assert f"\nindex: {name}: " in engine.explain(sid)
+    assert "\nrule: named" in engine.explain(sid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_explain_says_the_rule(kind: str) -> None:
+    engine = new_engine()
+    given: dict[str, Any] = {name: 1 for name in ("lo", "hi", "k") if f":{name}" in STATEMENTS[kind][0]}
+    said = engine.explain(engine.subscribe(STATEMENTS[kind][0], **given))
+    assert f"\nrule: {kind}" in said
+    assert any(f"{name}: " in said for name in INDEXES[kind])
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,17 @@ Nothing here knows SQL, Arrow, Spark or the network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
+
+if TYPE_CHECKING:
+    # What a match is registered with and reads; laid out, and documented, where kernels use it.
+    from tocsin.indexes.matching import Conjunctions, Events, IdOrder, PredicateColumns
 
 #: `born` of a row that is not there.
 ABSENT = -1
@@ -93,10 +97,11 @@ def step_bounds(delta: RowDelta) -> Longs:
 
 
 class Index(Protocol):
-    """Operations of every index. Methods raise nothing on valid input; the engine validates.
+    """What every index does, whatever its subscriptions and its input are.
 
-    Each also has `register(slots, values)`, which adds subscriptions, and `apply`, which takes the input;
-    their arguments differ by index family and are documented there.
+    How it registers subscriptions and takes input, the protocol of its kind of question says: `RowIndex`,
+    `DistinctIndex`, `JoinIndex`, `ThresholdIndex` or `MatchIndex`. Methods raise nothing on valid input; the
+    engine validates.
     """
 
     def terminate(self, slots: Ints) -> None:
@@ -109,7 +114,7 @@ class Index(Protocol):
         """
 
     def arrays(self) -> Arrays:
-        """The whole state as flat arrays, trimmed to what is in use."""
+        """The whole state as flat arrays, trimmed to what is in use. Only the index reads what is in them."""
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` returned, on a fresh index built with the same arguments."""
@@ -118,7 +123,7 @@ class Index(Protocol):
         """Assert that all columns agree. For tests."""
 
     def explain(self) -> str:
-        """One line: the name of the index in `planning.INDEXES`, a colon, and how it works."""
+        """One line: how it works, and with how much. Planning puts its name before it."""
 
     def parameters(self, slot: int) -> dict[str, object]:
         """Values that a subscription was registered with, by name. For `explain`."""
@@ -131,6 +136,7 @@ class BoundIndex(Index, Protocol):
         """Add subscriptions: one array per bound value (see the class), in the order of `slots`."""
 
 
+@runtime_checkable
 class RowIndex(BoundIndex, Protocol):
     """An index over the rows of a table or a window."""
 
@@ -141,6 +147,7 @@ class RowIndex(BoundIndex, Protocol):
         """Apply the delta without reporting changes."""
 
 
+@runtime_checkable
 class RangeIndex(RowIndex, Protocol):
     """An index over ranges that messages can address."""
 
@@ -159,14 +166,63 @@ class RankedRangeIndex(RankedIndex, RangeIndex, Protocol):
     """An index of top-k over ranges."""
 
 
-class ThresholdIndex(Index, Protocol):
-    """An index of sums towards thresholds, over events."""
+@runtime_checkable
+class DistinctIndex(RangeIndex, Protocol):
+    """An index of the distinct values in ranges.
 
-    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions, which count from now on: `lo`, `hi` (n, dimensions), `tau`, `repeat` (n,)."""
+    The last two columns of its delta are the value's code, a small whole number from 0 on, and the value,
+    NaN where it is no number. A change names the code as its row.
+    """
+
+
+@runtime_checkable
+class JoinIndex(BoundIndex, Protocol):
+    """An index of pairs of rows of two tables. A side is 0 for the left table and 1 for the right one.
+
+    The last column of a side's delta is the code of the value that rows are joined by. A change names the
+    left row, and as `other` the right one.
+    """
+
+    def apply(self, delta: RowDelta, side: int) -> ChangeSet:
+        """Apply the steps of one side in order and report the net change of each."""
+
+    def most(self, delta: RowDelta, side: int) -> int:
+        """An upper bound of the pairs that the delta changes, over all subscriptions. Cost: constant."""
+
+    def count(self, delta: RowDelta, side: int) -> Longs:
+        """How many changes `apply` would report, by subscription slot. Changes nothing."""
+
+    def sizes(self, slots: Ints) -> Longs:
+        """How many pairs each answer has."""
+
+
+@runtime_checkable
+class ThresholdIndex(BoundIndex, Protocol):
+    """An index of sums towards thresholds, over events.
+
+    Subscriptions, which count from their registration on, are `lo`, `hi` (n, dimensions), `tau`, `repeat`
+    (n,).
+    """
 
     def apply(self, values: Floats, weights: Longs) -> ChangeSet:
         """Count a batch of events, values (events, dimensions): which subscriptions mature, and when."""
 
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         """Scaled weight reached, and missing to tau. A weight beyond int64 shows as the largest."""
+
+
+@runtime_checkable
+class MatchIndex(Index, Protocol):
+    """An index of conjunctions over events."""
+
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event."""
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """The matches of each event, by slot; with `top`, the best of each event, by rank."""
+
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+
+    def conjunctions(self, slots: Ints) -> Conjunctions:
+        """The conjunctions of subscriptions. Cost: linear in them, and at most a scan of all."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
-from tocsin.arrays.types import Arrays, Ints, Longs
-from tocsin.indexes.contract import Index, RankedRangeIndex, RowDelta, SubscriptionBounds, ThresholdIndex
-from tocsin.indexes.matching import Conjunctions, Events, MatchIndex
+from tocsin.arrays.types import Arrays, Floats, Ints, Longs
+from tocsin.indexes import matching, ranges, thresholds
+from tocsin.indexes.contract import (
+    Index,
+    MatchIndex,
+    RankedRangeIndex,
+    RowDelta,
+    SubscriptionBounds,
+    ThresholdIndex,
+)
+from tocsin.indexes.matching import Conjunctions, Events, IdOrder, PredicateColumns
 
 
 class SwitchPoint(NamedTuple):
@@ -25,50 +34,38 @@ class SwitchPoint(NamedTuple):
     #: counted; else slots ever in use, which is what a scan pays for
     is_reversible: bool = False
 
+    def __str__(self) -> str:
+        pairs = "" if self.min_pairs is None else f" or {self.min_pairs:,} pairs a batch"
+        return f"from {self.min_subscriptions:,} subscriptions{pairs} on"
+
 
 Kind = TypeVar("Kind", bound=Index)
 
 
-class Adaptive(Generic[Kind]):
+class NamedMaker(NamedTuple, Generic[Kind]):
+    """How an empty index is made, and its name."""
+
+    name: str
+    make: Callable[[], Kind]
+
+
+class Adaptive(ABC, Generic[Kind]):
     """Two indexes with the same answers and the same arrays, one of which is in use.
 
     A switch restores one from the arrays of the other. After `restore` the number of subscriptions decides at
-    once, the number of pairs with the next batch.
+    once, the number of pairs with the next batch. A subclass has the `register` and the `apply` of its kind.
     """
 
-    def __init__(
-        self,
-        small: Callable[[], Kind],
-        large: Callable[[], Kind],
-        switch: SwitchPoint,
-        *,
-        name: str,
-        count: Callable[[Arrays], int],
-    ) -> None:
-        """`name` is what `explain` calls the large index; `count` counts the subscriptions in arrays."""
-        self._make_small = small
-        self._make_large = large
+    def __init__(self, small: NamedMaker[Kind], large: NamedMaker[Kind], switch: SwitchPoint) -> None:
+        self._small = small
+        self._large = large
         self._switch = switch
-        self._name = name
-        self._count_of_arrays = count
         #: subscriptions, as the switch point counts them
         self._count = 0
         self._is_large = False
         #: the pairs of the batch that triggered the switch, 0 if none did
         self._pairs = 0
-        self.current: Kind = small()
-
-    def register(self, slots: Ints, values: Any) -> None:
-        """Add subscriptions. Cost: that of the index in use; at a switch, as to register all."""
-        if not len(slots):
-            return
-        if self._switch.is_reversible:
-            self._count += len(slots)
-        else:
-            self._count = max(self._count, int(slots.max()) + 1)
-        if self._count >= self._switch.min_subscriptions:
-            self._switch_to(True)
-        self._index.register(slots, values)
+        self.current: Kind = small.make()
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: that of the index in use; at a switch, as to register all."""
@@ -77,16 +74,6 @@ class Adaptive(Generic[Kind]):
             self._count -= len(slots)
             if 4 * self._count < self._switch.min_subscriptions:
                 self._switch_to(False)
-
-    def apply(self, *given: Any) -> ChangeSet:
-        """The changes of a batch. Cost: that of the index in use; at a switch, as to register all."""
-        switch = self._switch
-        if switch.min_pairs is not None and not self._is_large and self._count >= switch.pairs_from:
-            pairs = self._count * self._size(given[0])
-            if pairs >= switch.min_pairs:
-                self._pairs = pairs
-                self._switch_to(True)
-        return cast(ChangeSet, self._index.apply(*given))
 
     def result(self, slots: Ints) -> ChangeSet:
         return self.current.result(slots)
@@ -99,9 +86,9 @@ class Adaptive(Generic[Kind]):
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` was taken from. Cost: as to register all at once."""
-        self._count = self._count_of_arrays(arrays)
+        self._count = self._count_saved(arrays)
         self._is_large, self._pairs = self._count >= self._switch.min_subscriptions, 0
-        self.current = self._make_large() if self._is_large else self._make_small()
+        self.current = (self._large if self._is_large else self._small).make()
         self.current.restore(arrays)
 
     def check_invariants(self) -> None:
@@ -110,37 +97,63 @@ class Adaptive(Generic[Kind]):
         assert self._is_large or self._count < self._switch.min_subscriptions
         if self._switch.is_reversible:
             assert not self._is_large or 4 * self._count >= self._switch.min_subscriptions
-            assert self._count == self._count_of_arrays(self.current.arrays())
+            assert self._count == self._count_saved(self.current.arrays())
 
     def explain(self) -> str:
-        """Which index is in use, and why."""
+        """The name of the index in use, how it works, and why it is in use."""
         if self._pairs and self._count < self._switch.min_subscriptions:
             why = f"a batch came to {self._switch.min_pairs:,} pairs of entries and subscriptions, or more"
         else:
             least = self._switch.min_subscriptions
             count = f"{self._count:,}" if self._switch.is_reversible else f"up to {self._count:,}"
-            why = f"{count} subscriptions, {self._name} from {least:,} on"
-        return f"{self.current.explain()}; chosen because of {why}"
+            why = f"{count} subscriptions, {self._large.name} from {least:,} on"
+        name = (self._large if self._is_large else self._small).name
+        return f"{name}: {self.current.explain()}; chosen because of {why}"
 
-    def _size(self, batch: Any) -> int:
-        """How many entries a batch has."""
-        return len(batch)
+    @abstractmethod
+    def _count_saved(self, arrays: Arrays) -> int:
+        """How many subscriptions there are in arrays, as the switch point counts them."""
 
-    @property
-    def _index(self) -> Any:
-        """The index in use, untyped: each kind has its own arguments of `register` and `apply`."""
-        return self.current
+    def _count_new(self, slots: Ints) -> None:
+        """Before `slots` are registered: count them, and switch if they are many."""
+        if not len(slots):
+            return
+        if self._switch.is_reversible:
+            self._count += len(slots)
+        else:
+            self._count = max(self._count, int(slots.max()) + 1)
+        if self._count >= self._switch.min_subscriptions:
+            self._switch_to(True)
+
+    def _count_pairs(self, n_entries: int) -> None:
+        """Before a batch is applied: switch if it makes many pairs with the subscriptions."""
+        switch = self._switch
+        if switch.min_pairs is not None and not self._is_large and self._count >= switch.pairs_from:
+            pairs = self._count * n_entries
+            if pairs >= switch.min_pairs:
+                self._pairs = pairs
+                self._switch_to(True)
 
     def _switch_to(self, is_large: bool) -> None:
         """Switch to the small or the large index, unless it is in use. Cost: as to register all."""
         if is_large != self._is_large:
-            index = self._make_large() if is_large else self._make_small()
+            index = (self._large if is_large else self._small).make()
             index.restore(self.current.arrays())
             self.current, self._is_large = index, is_large
 
 
 class AdaptiveRanked(Adaptive[RankedRangeIndex]):
     """Two indexes that rank rows."""
+
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions. Cost: that of the index in use; at a switch, as to register all."""
+        self._count_new(slots)
+        self.current.register(slots, values)
+
+    def apply(self, delta: RowDelta) -> ChangeSet:
+        """Cost: that of the index in use; at a switch, as to register all."""
+        self._count_pairs(len(delta.row))
+        return self.current.apply(delta)
 
     def follow(self, delta: RowDelta) -> None:
         self.current.follow(delta)
@@ -151,29 +164,48 @@ class AdaptiveRanked(Adaptive[RankedRangeIndex]):
     def bounds(self) -> SubscriptionBounds:
         return self.current.bounds()
 
+    def _count_saved(self, arrays: Arrays) -> int:
+        return ranges.count_saved(arrays)
+
 
 class AdaptiveThresholds(Adaptive[ThresholdIndex]):
     """Two indexes of thresholds."""
 
+    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
+        """Add subscriptions. Cost: that of the index in use; at a switch, as to register all."""
+        self._count_new(slots)
+        self.current.register(slots, values)
+
+    def apply(self, values: Floats, weights: Longs) -> ChangeSet:
+        """Cost: that of the index in use; at a switch, as to register all."""
+        self._count_pairs(len(values))
+        return self.current.apply(values, weights)
+
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         return self.current.progress(slots)
+
+    def _count_saved(self, arrays: Arrays) -> int:
+        return thresholds.count_saved(arrays)
 
 
 class AdaptiveMatching(Adaptive[MatchIndex]):
     """Two indexes of boolean expressions."""
 
+    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
+        """Add subscriptions. Cost: that of the index in use; at a switch, as to register all."""
+        self._count_new(slots)
+        self.current.register(slots, predicates)
+
+    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
+        """Cost: that of the index in use; at a switch, as to register all."""
+        self._count_pairs(events.n_events)
+        return self.current.apply(events, top, ids)
+
+    def live(self) -> Ints:
+        return self.current.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         return self.current.conjunctions(slots)
 
-    def _size(self, batch: Events) -> int:
-        return batch.n_events
-
-
-def count_ranges(arrays: Arrays) -> int:
-    """The number of subscriptions in arrays of ranges."""
-    return int((arrays["lo"][-1] < arrays["hi"][-1]).sum())
-
-
-def count_slots(name: str) -> Callable[[Arrays], int]:
-    """A function of arrays: the number of slots, by one of the columns."""
-    return lambda arrays: len(np.atleast_1d(arrays[name]))
+    def _count_saved(self, arrays: Arrays) -> int:
+        return matching.count_saved(arrays)

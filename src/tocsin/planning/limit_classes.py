@@ -7,7 +7,7 @@ same k share an index, and the longest are maintained one by one (`LongLists`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class LimitClass(NamedTuple):
     above: int
     #: returns a new, empty index of the class
     make: Callable[[], RowIndex]
+    #: the name of this index, empty if its own `explain` begins with one
+    name: str = ""
 
 
 class ByLimit:
@@ -31,11 +33,13 @@ class ByLimit:
     Every index receives all rows; that of a new class is loaded with the rows of the first.
     """
 
-    def __init__(self, first: RankedIndex, others: Sequence[LimitClass]) -> None:
+    def __init__(self, first: RankedIndex, others: Sequence[LimitClass], *, name: str = "") -> None:
+        """`name` is that of the first index, empty if its own `explain` begins with one."""
         #: the largest k of each class but the last one, ascending
         self._most = np.array([other.above for other in others])
         self._first = first
         self._make = [other.make for other in others]
+        self._names = [name, *(other.name for other in others)]
         #: the indexes of the other classes, None where there is no subscription
         self._others: list[RowIndex | None] = [None] * len(others)
         #: int8 (slots,): the class of a subscription, -1 if the slot is free
@@ -105,7 +109,11 @@ class ByLimit:
 
     def bounds(self) -> SubscriptionBounds:
         """The ranges of all subscriptions, where the indexes hold ranges. Cost: linear."""
-        return SubscriptionBounds.concat([cast(RangeIndex, index).bounds() for index in self._indexes()])
+        parts = []
+        for index in self._indexes():
+            assert isinstance(index, RangeIndex)
+            parts.append(index.bounds())
+        return SubscriptionBounds.concat(parts)
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` was taken from. Cost: that of the indexes."""
@@ -127,8 +135,19 @@ class ByLimit:
             assert np.searchsorted(self._most, k)[0] == self._class_of[slot]
 
     def explain(self) -> str:
-        """The indexes in use, by ascending k."""
-        return "; ".join(index.explain() for index in self._indexes())
+        """The indexes in use, by ascending k, each after its class and its name."""
+        in_use = enumerate([self._first, *self._others])
+        parts = [(number, index.explain()) for number, index in in_use if index is not None]
+        return "; ".join(
+            f"{self._class_words(number)}: {prefixed(self._names[number], words)}" for number, words in parts
+        )
+
+    def _class_words(self, number: int) -> str:
+        """The k of a class, in words."""
+        if number == 0:
+            return f"k to {self._most[0]:,}"
+        most = f" to {self._most[number]:,}" if number < len(self._most) else ""
+        return f"k above {self._most[number - 1]:,}{most}"
 
     def _indexes(self) -> list[RowIndex]:
         return [self._first, *(index for index in self._others if index is not None)]
@@ -149,6 +168,11 @@ class ByLimit:
         return [
             (number, self._index(number), slots[classes == number]) for number in np.unique(classes).tolist()
         ]
+
+
+def prefixed(name: str, words: str) -> str:
+    """What an index explains, after its name unless it says that itself."""
+    return f"{name}: {words}" if name else words
 
 
 def _with_prefix_stripped(prefix: str, arrays: Arrays) -> Arrays:

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 from tocsin.errors import IndexRefused
-from tocsin.indexes.contract import Index
 from tocsin.indexes.filters import FilterIndex
 from tocsin.indexes.matching import AccessIndex, MatchScan
 from tocsin.indexes.preferences import CandidateLists, LongLists
+from tocsin.indexes.preferences.terms import linear_terms
 from tocsin.indexes.ranges import (
     BoxTotals,
     MinMaxBoxTree,
@@ -35,25 +35,28 @@ from tocsin.planning.questions import (
     THRESHOLDS,
     TOPK,
     WINDOW,
+    Answering,
     Question,
     question_of,
     source_kind,
 )
 
-Maker: TypeAlias = Callable[[], Index]
+AnyQuestion: TypeAlias = Question[Any]
+Maker: TypeAlias = Callable[[AnyQuestion], Any]
 
 
 class NamedIndex(NamedTuple):
     """How an index is created, and which plans it can maintain."""
 
-    make: Callable[[Question], Index]
+    #: of a question, the index, which has the protocol of the kind
+    make: Maker
     #: the plans it can hold, in words
     holds: str = ""
     #: whether it can hold a question's plan
-    can_hold: Callable[[Question], bool] = lambda question: True
+    can_hold: Callable[[AnyQuestion], bool] = lambda question: True
 
 
-def index_maker(question: Question, name: str) -> Maker:
+def index_maker(question: Question[Answering], name: str) -> Callable[[], Answering]:
     """The factory of the index of this name. Raises IndexRefused if it is unknown or cannot hold the plan."""
     named = INDEXES[question.kind].get(name)
     if named is None:
@@ -80,7 +83,7 @@ def check_indexes(indexes: Mapping[str, str] | None) -> dict[str, str]:
 
 def choice_of(
     plan: Plan, catalog: Catalog, hint: str | None, indexes: Mapping[str, str]
-) -> tuple[Question, str | None]:
+) -> tuple[AnyQuestion, str | None]:
     """A plan's question, and the name of its index: the hint's, that of `indexes`, or None for the planner's.
 
     Raises IndexRefused for a hint on a match.
@@ -104,15 +107,15 @@ def check_choice(plan: Plan, catalog: Catalog, hint: str | None, indexes: Mappin
         index_maker(question, name)
 
 
-def _ranked(cls: Any) -> Callable[[Question], Index]:
+def _ranked(cls: Any) -> Maker:
     return lambda q: cls(q.dimensions, region=q.region, descending=q.descending)
 
 
-def _tiled(cls: Any) -> Callable[[Question], Index]:
+def _tiled(cls: Any) -> Maker:
     return lambda q: cls(descending=q.descending)
 
 
-def _long_lists(question: Question) -> Index:
+def _long_lists(question: AnyQuestion) -> LongLists:
     assert question.program is not None
     return LongLists(
         question.dimensions,
@@ -123,34 +126,32 @@ def _long_lists(question: Question) -> Index:
     )
 
 
-def _preferred(cls: Any) -> Callable[[Question], Index]:
+def _preferred(cls: Any) -> Maker:
     return lambda q: cls(q.dimensions, q.program, descending=q.descending, newest_first=q.source == WINDOW)
 
 
-def _of_paper(module: str, cls: str, call: Callable[[Any, Question], Index]) -> Callable[[Question], Index]:
-    """An index of a paper: its module is imported on first use."""
-    return lambda question: call(getattr(import_module(f"tocsin.papers.{module}"), cls), question)
+def _of_paper(module: str, name: str, maker: Callable[[Any], Maker]) -> Maker:
+    """An index of a paper: its module is imported on first use; `maker` is given the class."""
+    return lambda question: maker(getattr(import_module(f"tocsin.papers.{module}"), name))(question)
 
 
-def _window(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("sliding_windows", cls, lambda made, q: _preferred(made)(q))
+def _window(name: str) -> Maker:
+    return _of_paper("sliding_windows", name, _preferred)
 
 
-def _threshold(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("thresholding", cls, lambda made, q: made(q.dimensions, q.scale))
+def _threshold(name: str) -> Maker:
+    return _of_paper("thresholding", name, lambda cls: lambda q: cls(q.dimensions, q.scale))
 
 
-def _match(cls: str) -> Callable[[Question], Index]:
-    return _of_paper("be_star_tree", cls, lambda made, q: made(score_rule=q.score_rule))
+def _match(name: str) -> Maker:
+    return _of_paper("be_star_tree", name, lambda cls: lambda q: cls(score_rule=q.score_rule))
 
 
-def _is_one_range(question: Question) -> bool:
+def _is_one_range(question: AnyQuestion) -> bool:
     return question.dimensions == 1 and question.region is None
 
 
-def _is_weighted_sum(question: Question) -> bool:
-    from tocsin.indexes.preferences.terms import linear_terms
-
+def _is_weighted_sum(question: AnyQuestion) -> bool:
     return question.program is not None and len(linear_terms(question.program).column) > 0
 
 

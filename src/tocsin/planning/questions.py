@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
 
+from tocsin.indexes.contract import DistinctIndex, Index, JoinIndex, MatchIndex, RowIndex, ThresholdIndex
 from tocsin.kernels.programs import Program
 from tocsin.language import (
     Aggregate,
@@ -30,13 +32,27 @@ DISTINCT = "distinct"
 JOINS = "joins"
 THRESHOLDS = "thresholds"
 MATCHING = "matching"
-KINDS = (TOPK, PREFERENCES, ROWS, AGGREGATES, DISTINCT, JOINS, THRESHOLDS, MATCHING)
+#: The folder of `indexes/` that answers questions of a kind.
+FAMILIES = {
+    TOPK: "ranges",
+    PREFERENCES: "preferences",
+    ROWS: "filters",
+    AGGREGATES: "ranges",
+    DISTINCT: "ranges",
+    JOINS: "ranges",
+    THRESHOLDS: "thresholds",
+    MATCHING: "matching",
+}
+KINDS = tuple(FAMILIES)
 
 TABLE, WINDOW, STREAM = "table", "window", "stream"
 
+#: The protocol of the indexes that answer a question.
+Answering = TypeVar("Answering", bound=Index)
+
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(Generic[Answering]):
     """A plan reduced to what the choice of its index depends on."""
 
     kind: str
@@ -62,7 +78,17 @@ def source_kind(schema: SourceSchema) -> str:
     return TABLE if schema.is_table else WINDOW if schema.windowed else STREAM
 
 
-def question_of(plan: Plan, source: str, *, score_rule: str = "sum") -> Question:
+@overload
+def question_of(plan: TopK | Rows | Aggregate, source: str) -> Question[RowIndex]: ...
+@overload
+def question_of(plan: Distinct, source: str) -> Question[DistinctIndex]: ...
+@overload
+def question_of(plan: Join, source: str) -> Question[JoinIndex]: ...
+@overload
+def question_of(plan: Threshold, source: str) -> Question[ThresholdIndex]: ...
+@overload
+def question_of(plan: Match, source: str, *, score_rule: str = "sum") -> Question[MatchIndex]: ...
+def question_of(plan: Plan, source: str, *, score_rule: str = "sum") -> Question[Any]:
     """The plan's question over a source of this kind; `score_rule` is the stream's, for a match."""
     region = None if (named_region := region_of(plan)) is None else named_region.kind
     match plan:

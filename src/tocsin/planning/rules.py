@@ -9,29 +9,30 @@ of its class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
-from tocsin.indexes.contract import Index, RankedIndex, RankedRangeIndex, RowIndex, ThresholdIndex
-from tocsin.indexes.matching import MatchIndex
+from tocsin.indexes.contract import Index
 from tocsin.planning.adaptive import (
+    Adaptive,
     AdaptiveMatching,
     AdaptiveRanked,
     AdaptiveThresholds,
+    NamedMaker,
     SwitchPoint,
-    count_ranges,
-    count_slots,
 )
-from tocsin.planning.limit_classes import ByLimit, LimitClass
-from tocsin.planning.named import Maker, index_maker
+from tocsin.planning.limit_classes import ByLimit, LimitClass, prefixed
+from tocsin.planning.named import index_maker
 from tocsin.planning.questions import (
     AGGREGATES,
     DISTINCT,
+    FAMILIES,
     JOINS,
     MATCHING,
     PREFERENCES,
     ROWS,
     THRESHOLDS,
     TOPK,
+    Answering,
     Question,
 )
 
@@ -56,6 +57,14 @@ class Choice(NamedTuple):
     switch: SwitchPoint | None = None
     large: str = ""
 
+    def __str__(self) -> str:
+        return self.name if self.switch is None else f"{self.name}, {self.large} {self.switch}"
+
+    @property
+    def own_name(self) -> str:
+        """The name to put before what its index explains: none if it switches, as it then says the name."""
+        return self.name if self.switch is None else ""
+
 
 class Rule(NamedTuple):
     """Chooses an index for the questions that it fits.
@@ -74,7 +83,12 @@ class Rule(NamedTuple):
     #: other choices for LIMIT above the given k
     above: tuple[tuple[int, Choice], ...] = ()
 
-    def fits(self, question: Question) -> bool:
+    def __str__(self) -> str:
+        functions = f" ({', '.join(self.functions)})" if self.functions else ""
+        others = "".join(f"; k above {k:,}: {choice}" for k, choice in self.above)
+        return f"{self.kind}{functions}{RANGES[self.ranges]}: {self.choice}{others}"
+
+    def fits(self, question: Question[Any]) -> bool:
         return (
             self.kind == question.kind
             and (self.ranges is None or question.dimensions in self.ranges)
@@ -84,6 +98,8 @@ class Rule(NamedTuple):
 
 
 ANY, ONE, UP_TO_ONE = None, range(1, 2), range(2)
+#: The ranges of a rule in words.
+RANGES = {ANY: "", ONE: " over one range", UP_TO_ONE: " over at most one range"}
 TREES_TILES = Choice("trees", TILES, "tiles")
 LONG = (1024, Choice("long-lists"))
 
@@ -105,43 +121,49 @@ RULES = (
 )  # fmt: skip
 
 
-def make_index(question: Question, name: str | None = None) -> Index:
+#: By kind of question, what switches between two indexes.
+ADAPTIVE: dict[str, type[Adaptive[Any]]] = {
+    TOPK: AdaptiveRanked,
+    AGGREGATES: AdaptiveRanked,
+    THRESHOLDS: AdaptiveThresholds,
+    MATCHING: AdaptiveMatching,
+}
+
+
+def make_index(question: Question[Answering], name: str | None = None) -> Answering:
     """An empty index for a question: the one named, or the choice of the rules.
 
     Raises IndexRefused if the index of this name cannot hold the plan.
     """
     if name is not None:
         return index_maker(question, name)()
-    rule = next(rule for rule in RULES if rule.fits(question))
-    first = _chosen(question, rule.choice)
-    if not rule.above:
-        return first
-    classes = [
-        LimitClass(k, cast(Callable[[], RowIndex], _maker(question, choice))) for k, choice in rule.above
-    ]
-    return ByLimit(cast(RankedIndex, first), classes)
+    rule = _rule_for(question)
+    made = _maker(question, rule.choice)()
+    if rule.above:
+        classes = [LimitClass(k, _maker(question, choice), choice.own_name) for k, choice in rule.above]
+        made = ByLimit(made, classes, name=rule.choice.own_name)
+    index: Answering = made
+    return index
 
 
-def _maker(question: Question, choice: Choice) -> Maker:
-    return lambda: _chosen(question, choice)
+def explain(question: Question[Any], name: str | None, index: Index) -> str:
+    """The family, the name and the rule of what `make_index` made, and what it explains itself."""
+    if name is not None:
+        own_name, rule = name, "named, not chosen"
+    else:
+        found = _rule_for(question)
+        own_name, rule = "" if found.above else found.choice.own_name, str(found)
+    return f"family: {FAMILIES[question.kind]}\nindex: {prefixed(own_name, index.explain())}\nrule: {rule}"
 
 
-def _chosen(question: Question, choice: Choice) -> Index:
+def _rule_for(question: Question[Any]) -> Rule:
+    return next(rule for rule in RULES if rule.fits(question))
+
+
+def _maker(question: Question[Any], choice: Choice) -> Callable[[], Any]:
     small = index_maker(question, choice.name)
     if choice.switch is None:
-        return small()
-    return adaptive(
-        question.kind, small, index_maker(question, choice.large), choice.switch, name=choice.large
-    )
-
-
-def adaptive(kind: str, small: Maker, large: Maker, switch: SwitchPoint, *, name: str) -> Index:
-    """An index for few subscriptions that switches to one for many, for questions of a kind."""
-    if kind == THRESHOLDS:
-        counters = cast(Callable[[], ThresholdIndex], small), cast(Callable[[], ThresholdIndex], large)
-        return AdaptiveThresholds(*counters, switch, name=name, count=count_slots("is_there"))
-    if kind == MATCHING:
-        matchers = cast(Callable[[], MatchIndex], small), cast(Callable[[], MatchIndex], large)
-        return AdaptiveMatching(*matchers, switch, name=name, count=count_slots("slots_count"))
-    ranked = cast(Callable[[], RankedRangeIndex], small), cast(Callable[[], RankedRangeIndex], large)
-    return AdaptiveRanked(*ranked, switch, name=name, count=count_ranges)
+        return small
+    large, switch = index_maker(question, choice.large), choice.switch
+    adaptive = ADAPTIVE[question.kind]
+    return lambda: adaptive(NamedMaker(choice.name, small), NamedMaker(choice.large, large), switch)

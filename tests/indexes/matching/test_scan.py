@@ -152,7 +152,7 @@ class MatchMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         self.index.check_invariants()
         assert not self.index.result(slots_of(list(self.oracle.by_slot)))
-        assert f": {len(self.oracle.by_slot)} conjunctions" in self.index.explain()
+        assert f"{len(self.oracle.by_slot)} conjunctions" in self.index.explain()
 
 
 MatchMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=15)

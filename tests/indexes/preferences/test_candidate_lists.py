@@ -312,7 +312,7 @@ def test_memory_for_a_large_delta_is_released(monkeypatch: pytest.MonkeyPatch) -
 def test_explain_is_one_line(descending: bool, first: str) -> None:
     index = CandidateLists(0, program([("theta", 0)]), descending=descending, newest_first=descending)
     register(index, {0: Query((), (), (1.0,)), 1: Query((), (), (2.0,))})
-    assert index.explain().startswith("views:")
+    assert index.explain().startswith("preference top-k")
     assert first in index.explain()
     assert "\n" not in index.explain()
 

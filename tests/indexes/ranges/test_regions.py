@@ -230,14 +230,14 @@ def test_the_tree_finds_what_testing_all_finds(kind: str, seed: int) -> None:
     [
         (
             TopKBoxTree(2, region="disk", descending=True),
-            "trees: range top-k, 2 dimensions and a disk, descending",
+            "range top-k, 2 dimensions and a disk, descending",
         ),
         (
             aggregate_index(0, function="min", region="half-plane"),
-            "trees: range min, 0 dimensions and a half-plane",
+            "range min, 0 dimensions and a half-plane",
         ),
-        (aggregate_index(1, function="avg", region="disk"), "box-totals: range avg, 1 dimensions and a disk"),
-        (RangeDistinct(1, region="disk"), "trees: range distinct, 1 dimensions and a disk"),
+        (aggregate_index(1, function="avg", region="disk"), "range avg, 1 dimensions and a disk"),
+        (RangeDistinct(1, region="disk"), "range distinct, 1 dimensions and a disk"),
     ],
 )
 def test_explains_itself(index: Any, words: str) -> None:

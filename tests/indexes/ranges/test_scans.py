@@ -130,11 +130,11 @@ def test_null_joins_nothing() -> None:
 @pytest.mark.parametrize(
     ("index", "words"),
     [
-        (TopKBoxTree(2, descending=True), "trees: range top-k, 2 dimensions, descending"),
-        (aggregate_index(1, function="min"), "trees: range min"),
-        (aggregate_index(1, function="avg"), "range-totals: range avg"),
-        (RangeDistinct(1), "trees: range distinct"),
-        (RangeJoin(1, 2), "trees: select-join, 1 + 2 dimensions"),
+        (TopKBoxTree(2, descending=True), "range top-k, 2 dimensions, descending"),
+        (aggregate_index(1, function="min"), "range min"),
+        (aggregate_index(1, function="avg"), "range avg"),
+        (RangeDistinct(1), "range distinct"),
+        (RangeJoin(1, 2), "select-join, 1 + 2 dimensions"),
     ],
 )
 def test_explains_itself(index: Any, words: str) -> None:

@@ -137,7 +137,7 @@ def test_nothing_registered_and_nothing_to_count(make: Make) -> None:
     assert not index.apply(np.zeros((0, 2)), np.zeros(0, np.int64))
     assert not index.apply(np.ones((3, 2)), np.ones(3, np.int64))
     index.terminate(slots_of())
-    assert index.explain().partition(":")[0] in INDEXES
+    assert "\n" not in index.explain()
 
 
 @pytest.mark.parametrize("kernels", [tracking_kernels, nested_trees_kernels, baselines_kernels, scan_kernels])

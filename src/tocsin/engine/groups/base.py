@@ -22,14 +22,16 @@ from tocsin.grids import grid_of
 from tocsin.indexes.contract import Index
 from tocsin.language import Plan
 from tocsin.language.plan_keys import box_of
+from tocsin.planning import Answering, Question, explain, make_index
 from tocsin.types import ColumnType
 
 
 class Group(ABC):
     """The subscriptions of one plan key, by local slots; `owner` maps these to slots of the registry."""
 
-    #: the folder of `indexes/` that answers such plans, as `explain` says
-    family: str
+    #: what `_make_index` was given
+    _question: Question[Any]
+    _index_name: str | None
 
     def __init__(self, plan: Plan, sources: Sequence[Table | Window | Stream]) -> None:
         self.plan = plan
@@ -112,7 +114,13 @@ class Group(ABC):
     def explain(self, slot: int) -> str:
         """Which index maintains a subscription, and its parameters."""
         values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
-        return f"family: {self.family}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+        chosen = explain(self._question, self._index_name, self.index)
+        return f"{chosen}\nparameters:{values or ' none'}"
+
+    def _make_index(self, question: Question[Answering], name: str | None) -> Answering:
+        """An empty index for the group: of this name, or the planner's choice. Raises IndexRefused."""
+        self._question, self._index_name = question, name
+        return make_index(question, name)
 
     def _parameters(self, slot: int) -> dict[str, object]:
         """The index's parameters, with bounds converted from grid coordinates to values."""

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import astuple
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +24,18 @@ from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.text_bounds import BoundValues
 from tocsin.engine.sources.streams import EventBatch, Stream
 from tocsin.errors import RowError
-from tocsin.indexes.contract import Index, ThresholdIndex
+from tocsin.indexes.contract import Index
 from tocsin.indexes.matching import (
     Conjunctions,
     EventMatcher,
     IdOrder,
-    MatchIndex,
     PredicateColumns,
     examine,
     verdict,
 )
 from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, bind_texts, scale
 from tocsin.language.plan_keys import box_of
-from tocsin.planning import STREAM, make_index, question_of
+from tocsin.planning import STREAM, question_of
 
 
 class EventGroup(Group):
@@ -88,8 +87,6 @@ class EventGroup(Group):
 class ThresholdGroup(EventGroup):
     """`SELECT SUM(w) FROM s WHERE box HAVING SUM(w) >= tau`."""
 
-    family = "thresholds"
-
     def __init__(self, plan: Threshold, source: Stream, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._box = [dimension.column for dimension in plan.box]
@@ -97,7 +94,7 @@ class ThresholdGroup(EventGroup):
         self._type = plan.type
         self._name = plan.name
         self._scale = scale(plan)
-        self._index = cast(ThresholdIndex, make_index(question_of(plan, STREAM), index))
+        self._index = self._make_index(question_of(plan, STREAM), index)
         #: bool by local slot: restarts after it has matured
         self._repeat = np.zeros(16, np.bool_)
 
@@ -166,13 +163,11 @@ class MatchGroup(EventGroup):
     All expressions over a stream are one group, whatever they select: the best k are over all of them.
     """
 
-    family = "matching"
-
     def __init__(self, plan: Match, source: Stream, ids: StringInterner, index: str | None = None) -> None:
         super().__init__(plan, source)
         self._ids = ids
-        chosen = make_index(question_of(plan, STREAM, score_rule=source.score_rule), index)
-        self._index = EventMatcher(cast(MatchIndex, chosen), source.score_rule)
+        question = question_of(plan, STREAM, score_rule=source.score_rule)
+        self._index = EventMatcher(self._make_index(question, index), source.score_rule)
         #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +24,17 @@ from tocsin.engine.conversion.small_batch import SmallBatch
 from tocsin.engine.conversion.text import json_rows, text_of
 from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.text_bounds import BoundValues
+from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
 from tocsin.errors import RowError
 from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
+from tocsin.indexes.ranges import in_units
 from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind, bind_texts
 from tocsin.language.plan_keys import region_of
-from tocsin.planning import TABLE, WINDOW, make_index, question_of
-from tocsin.planning.questions import PREFERENCES, ROWS, TOPK
-
-#: The folder of `indexes/` that answers questions of a kind.
-_FAMILIES = {TOPK: "ranges", PREFERENCES: "preferences", ROWS: "filters"}
+from tocsin.planning import TABLE, WINDOW, question_of
 
 
 class RowGroup(Group):
@@ -104,9 +102,7 @@ class SelectGroup(RowGroup):
         self._limits = comparison_limits(source.store.schema, box)
         self._selected_columns = [item.column for item in plan.select]
         kind = WINDOW if isinstance(source, Window) else TABLE
-        question = question_of(plan, kind)
-        self._index = cast(RowIndex, make_index(question, index))
-        self.family = _FAMILIES[question.kind]
+        self._index = self._make_index(question_of(plan, kind), index)
 
     @property
     def index(self) -> RowIndex:
@@ -146,8 +142,6 @@ class AggregateGroup(RowGroup):
     Decimals are summed in units of their last place, which are whole, so that the sum is exact.
     """
 
-    family = "ranges"
-
     def __init__(self, plan: Aggregate, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
         self._source = source
@@ -155,7 +149,7 @@ class AggregateGroup(RowGroup):
         self._column = plan.column
         self._name = plan.name
         self._where = where_columns(plan)
-        self._index = cast(RowIndex, make_index(question_of(plan, TABLE), index))
+        self._index = self._make_index(question_of(plan, TABLE), index)
         self._is_extreme = plan.function in ("min", "max")
         schema = source.store.schema
         self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None
@@ -195,9 +189,8 @@ class AggregateGroup(RowGroup):
         """Before `per_unit` was saved, decimals were summed as doubles."""
         saved = float(arrays["per_unit"][0]) if "per_unit" in arrays else 1.0
         if saved != self._per_unit:
-            rows = arrays["index/value"].copy()
-            rows[:, -1] = self._in_units(rows[:, -1])
-            arrays = {**arrays, "index/value": rows}
+            migrated = in_units(with_prefix_stripped(arrays, "index"), self._per_unit)
+            arrays = {**arrays, **dict(with_prefix("index", migrated))}
         super().restore(arrays)
 
     def _in_units(self, values: Floats) -> Floats:

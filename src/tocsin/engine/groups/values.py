@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +17,31 @@ from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.indexes.contract import BoundIndex, RowDelta
-from tocsin.indexes.ranges import RangeDistinct, RangeJoin
-from tocsin.language import Distinct, Join, Selected
-from tocsin.planning import TABLE, make_index, question_of
+from tocsin.language import Distinct, Join, Plan, Selected
+from tocsin.planning import TABLE, question_of
 
 
-class DistinctGroup(RowGroup):
+class ValueGroup(RowGroup):
+    """A group whose index compares codes of values."""
+
+    def __init__(self, plan: Plan, sources: tuple[Table, ...]) -> None:
+        super().__init__(plan, sources)
+        self._values = ValueInterner()
+
+    def end_batch(self) -> None:
+        super().end_batch()
+        self._values.free_unused()
+
+    def arrays(self) -> Arrays:
+        return {**super().arrays(), **dict(with_prefix("values", self._values.arrays()))}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._values.restore(with_prefix_stripped(arrays, "values"))
+
+
+class DistinctGroup(ValueGroup):
     """`SELECT DISTINCT y FROM t WHERE box`: answers are values; a change's row is the value's code."""
-
-    family = "ranges"
 
     def __init__(self, plan: Distinct, source: Table, index: str | None = None) -> None:
         super().__init__(plan, (source,))
@@ -36,8 +50,7 @@ class DistinctGroup(RowGroup):
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
         self._limits = comparison_limits(source.store.schema, [dimension.column for dimension in plan.box])
-        self._values = ValueInterner()
-        self._index = cast(RangeDistinct, make_index(question_of(plan, TABLE), index))
+        self._index = self._make_index(question_of(plan, TABLE), index)
 
     @property
     def index(self) -> BoundIndex:
@@ -59,10 +72,6 @@ class DistinctGroup(RowGroup):
     def limits(self, source: str) -> Limits:
         return self._limits
 
-    def end_batch(self) -> None:
-        super().end_batch()
-        self._values.free_unused()
-
     def result(self, slot: int) -> pa.Table:
         codes = self._index.result(np.array([slot], np.int32)).row
         values = value_of(self._values.text(codes), self._type.arrow)
@@ -76,18 +85,9 @@ class DistinctGroup(RowGroup):
         texts = json_rows(pa.table({self._selected.name: values}))
         return pc.if_else(pa.array(changes.op == LEAVE), pa.scalar(None, pa.string()), texts)
 
-    def arrays(self) -> Arrays:
-        return {**super().arrays(), **dict(with_prefix("values", self._values.arrays()))}
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._values.restore(with_prefix_stripped(arrays, "values"))
-
-
-class JoinGroup(RowGroup):
+class JoinGroup(ValueGroup):
     """`SELECT … FROM r JOIN s ON r.a = s.a WHERE …`: answers are pairs of rows."""
-
-    family = "ranges"
 
     def __init__(self, plan: Join, left: Table, right: Table, index: str | None = None) -> None:
         super().__init__(plan, (left, right))
@@ -105,8 +105,7 @@ class JoinGroup(RowGroup):
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
         #: numbers of two types are compared by value, not by representation
         self._is_mixed = len(types) > 1
-        self._values = ValueInterner()
-        self._index = cast(RangeJoin, make_index(question_of(plan, TABLE), index))
+        self._index = self._make_index(question_of(plan, TABLE), index)
         #: the current delta in the form that the index takes, once it is known
         self._seen: RowDelta | None = None
 
@@ -144,7 +143,6 @@ class JoinGroup(RowGroup):
     def end_batch(self) -> None:
         super().end_batch()
         self._seen = None
-        self._values.free_unused()
 
     def size(self, slot: int) -> int:
         return int(self._index.sizes(np.array([slot], np.int32))[0])
@@ -185,10 +183,3 @@ class JoinGroup(RowGroup):
             return delta.values(name)
         before, after = (number_keys(one_array(column)) for column in delta.column(name))
         return before, after
-
-    def arrays(self) -> Arrays:
-        return {**super().arrays(), **dict(with_prefix("values", self._values.arrays()))}
-
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._values.restore(with_prefix_stripped(arrays, "values"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -206,7 +206,8 @@ def _bounds_of(group: RowGroup, kind: str, box: tuple[Dimension, ...]) -> tuple[
 
     Those with an empty range are left out: no message applies to them.
     """
-    local, lo, hi, k = cast(RangeIndex, group.index).bounds()
+    assert isinstance(group.index, RangeIndex)
+    local, lo, hi, k = group.index.bounds()
     lo, hi = lo.copy(), hi.copy()
     for place, dimension in enumerate(box):
         lo[place], hi[place] = message_bounds(dimension, lo[place]), message_bounds(dimension, hi[place])

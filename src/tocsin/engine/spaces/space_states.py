@@ -16,28 +16,24 @@ from tocsin.engine.sources.tables import Table
 from tocsin.engine.spaces.messages import messages_table, snapshot_table
 from tocsin.engine.spaces.space_keys import SpaceKey
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.distinct import DistinctMessages, Values
+from tocsin.indexes.ranges.messages.distinct import Values
 from tocsin.indexes.ranges.messages.messages import Messages
-from tocsin.indexes.ranges.messages.receivers import fit_messages
-from tocsin.indexes.ranges.messages.reformulators import RankedMessages
 from tocsin.indexes.ranges.structures.points import Points
+from tocsin.planning import make_distinct_messages, make_ranked_messages
 
 
 class SpaceState(ABC):
     """One space over one table: applies every batch, and emits messages on request."""
 
-    def __init__(self, key: SpaceKey, table: Table) -> None:
+    def __init__(self, key: SpaceKey, table: Table, points: Points) -> None:
         self.key = key
         self._table = table
+        #: the subscriptions, for sparse messages
+        self._points = points
         self._dimensions = 0 if key.column is None else 1
         self._slots: Ints = np.empty(0, np.int32)
         self._lo: Floats = np.empty(0)
         self._hi: Floats = np.empty(0)
-
-    @property
-    @abstractmethod
-    def points(self) -> Points:
-        """The subscriptions, for sparse messages."""
 
     @abstractmethod
     def apply_silently(self, delta: SourceDelta) -> None:
@@ -71,8 +67,8 @@ class SpaceState(ABC):
         is_same = (self._lo[old] == lo[new]) & (self._hi[old] == hi[new])
         is_removed, is_added = np.ones(len(self._slots), np.bool_), np.ones(len(slots), np.bool_)
         is_removed[old[is_same]] = is_added[new[is_same]] = False
-        self.points.remove(self._slots[is_removed], self._lo[is_removed], self._hi[is_removed])
-        self.points.insert(slots[is_added], lo[is_added], hi[is_added])
+        self._points.remove(self._slots[is_removed], self._lo[is_removed], self._hi[is_removed])
+        self._points.insert(slots[is_added], lo[is_added], hi[is_added])
         self._slots, self._lo, self._hi = slots, lo, hi
 
     def _table_of(self, messages: Messages, keys: pa.Array, delta: SourceDelta) -> pa.Table:
@@ -104,14 +100,10 @@ class RankedSpace(SpaceState):
     """A space of top-k, MIN or MAX."""
 
     def __init__(self, key: SpaceKey, table: Table) -> None:
-        super().__init__(key, table)
-        self._index = RankedMessages(
-            key.k, is_minmax=key.kind != "top-k", descending=key.descending or key.kind == "max"
+        self._index = make_ranked_messages(
+            key.k, is_extreme=key.kind != "top-k", descending=key.descending or key.kind == "max"
         )
-
-    @property
-    def points(self) -> Points:
-        return self._index.points
+        super().__init__(key, table, self._index.points)
 
     def apply_silently(self, delta: SourceDelta) -> None:
         self._index.put(delta.row, self._x(delta)[1], delta.floats(self.key.order)[1], delta.born_after)
@@ -144,25 +136,18 @@ class DistinctSpace(SpaceState):
     """A space of DISTINCT."""
 
     def __init__(self, key: SpaceKey, table: Table) -> None:
-        super().__init__(key, table)
+        self._index = make_distinct_messages()
+        super().__init__(key, table, self._index.points)
         assert table.schema.columns is not None
         self._is_numeric = table.schema.columns[key.order].is_numeric
         self._values = ValueInterner()
-        self._index = DistinctMessages()
-        self._points = Points()
-
-    @property
-    def points(self) -> Points:
-        return self._points
 
     def apply_silently(self, delta: SourceDelta) -> None:
         self._apply(delta)
         self._values.free_unused()
 
     def emit(self, delta: SourceDelta, *, is_sparse: bool, epsilon: float) -> pa.Table:
-        emitted = self._apply(delta)
-        if is_sparse:
-            emitted = fit_messages(self._points, emitted)
+        emitted = self._apply(delta, is_sparse=is_sparse)
         table = self._table_of(emitted, self._values.text(emitted.payload_row), delta)
         self._values.free_unused()
         return table
@@ -174,11 +159,11 @@ class DistinctSpace(SpaceState):
         x = np.where(is_null, np.nan, self._x(delta)[1])
         return self._snapshot_of(text_of(values), x, self._y(delta)[1], delta)
 
-    def _apply(self, delta: SourceDelta) -> Messages:
+    def _apply(self, delta: SourceDelta, *, is_sparse: bool = False) -> Messages:
         before, after = (one_array(column) for column in delta.column(self.key.order))
         x, y = self._x(delta), self._y(delta)
         new, old = self._values.acquire(after), self._values.release(before)
-        return self._index.apply(Values(old, x[0], y[0]), Values(new, x[1], y[1]))
+        return self._index.apply(Values(old, x[0], y[0]), Values(new, x[1], y[1]), is_sparse=is_sparse)
 
     def _y(self, delta: SourceDelta) -> tuple[Floats, Floats]:
         if self._is_numeric:

@@ -157,11 +157,11 @@ class FilterIndex:
         assert self._values.shape == (self._dimensions + self._program.n_columns, len(self._born))
 
     def explain(self) -> str:
-        """One line: which index this is, how it works, and why it is the one."""
+        """One line: how it works, and why it is the one."""
         inside = f"{self._dimensions}-dimensional box" if self._dimensions else "no box"
         score = " and a score interval" if self._is_scored else ""
         return (
-            f"tiles: live rows, {inside}{score}; a changed row is tested against tiles of "
+            f"live rows, {inside}{score}; a changed row is tested against tiles of "
             f"{self._tiles.nodes.width} neighbouring subscriptions whose bounds hold it; "
             "chosen because it is a scan while subscriptions are few, and tests only some when they are many"
         )

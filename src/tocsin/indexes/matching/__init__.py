@@ -10,10 +10,11 @@ from tocsin.indexes.matching.events import (
     row_of,
 )
 from tocsin.indexes.matching.examine import examine, verdict
-from tocsin.indexes.matching.index import EventMatcher, MatchIndex
+from tocsin.indexes.matching.index import EventMatcher
 from tocsin.indexes.matching.scan import MatchScan
 from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
+from tocsin.indexes.matching.store import count_saved
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 
 __all__ = [
@@ -24,11 +25,11 @@ __all__ = [
     "EventSets",
     "Events",
     "IdOrder",
-    "MatchIndex",
     "MatchScan",
     "PredicateColumns",
     "SeveralValues",
     "conjunctions_from_triplets",
+    "count_saved",
     "events_from_columns",
     "events_from_rows",
     "examine",

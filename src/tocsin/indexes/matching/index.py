@@ -1,34 +1,20 @@
-"""Boolean expressions over events: the contract of matching indexes, and events with several values."""
+"""Boolean expressions over events with several values, by an index of events with one value an attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Arrays, Bools, Ints
-from tocsin.indexes.contract import Index
+from tocsin.indexes.contract import MatchIndex
 from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, conjunctions_of
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.score_kernels import IdOrder
 from tocsin.indexes.matching.sets import EventSets, match_sets
-
-
-class MatchIndex(Index, Protocol):
-    """An index of conjunctions. All of them have the same arrays."""
-
-    def register(self, slots: Ints, predicates: Sequence[PredicateColumns] | Conjunctions) -> None:
-        """Add n subscriptions, each with one predicate a column set; none is satisfied by every event."""
-
-    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet:
-        """The matches of each event, by slot; with `top`, the best of each event, by rank."""
-
-    def conjunctions(self, slots: Ints) -> Conjunctions:
-        """The conjunctions of subscriptions. Cost: linear in them, and at most a scan of all."""
 
 
 class EventMatcher:
@@ -113,8 +99,8 @@ class EventMatcher:
         """Restore the state that `arrays` was taken from. Cost: that of the index."""
         self._index.restore(arrays)
         self._attributes, self._repeated = set(), {}
-        self._is_live = np.zeros(max(len(arrays["slots_count"]), 16), np.bool_)
-        slots = np.flatnonzero(arrays["slots_count"] > 0).astype(np.int32)
+        self._is_live = np.zeros(16, np.bool_)
+        slots = self._index.live()
         self._record_attributes(slots, self._index.conjunctions(slots))
 
     def check_invariants(self) -> None:

@@ -103,14 +103,18 @@ class MatchScan:
         """The predicates that a subscription was registered with, in words. Cost: linear in them."""
         return parameters_of(self._store.conjunctions(np.array([slot], np.int32)))
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return self._store.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in them."""
         return self._store.conjunctions(slots)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"scan: {len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
+            f"{len(self._store)} conjunctions, {self._store.n_predicates} predicates over "
             f"{len(self._store.attributes)} attributes; each event is compared with each"
         )
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product, zip_longest
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.errors import RowError
+from tocsin.indexes.contract import MatchIndex
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events, as_range, events_from_rows, is_several
 from tocsin.indexes.matching.reports import changes_of
@@ -40,14 +41,6 @@ class EventSets(NamedTuple):
     several: frozenset[str]
     #: whether every combination has a plain event; each value is in one in any case
     is_whole: bool
-
-
-class Matcher(Protocol):
-    """An index of conjunctions of plain events."""
-
-    def apply(self, events: Events, top: int | None, ids: IdOrder) -> ChangeSet: ...
-
-    def conjunctions(self, slots: Ints) -> Conjunctions: ...
 
 
 def sets_from_rows(rows: Sequence[Mapping[str, Any]]) -> EventSets:
@@ -100,7 +93,7 @@ def _choices(values: Mapping[str, list[Any]]) -> tuple[list[dict[str, Any]], boo
 
 
 def match_sets(
-    index: Matcher, rechecked: Ints, sets: EventSets, top: int | None, ids: IdOrder, score_rule: str
+    index: MatchIndex, rechecked: Ints, sets: EventSets, top: int | None, ids: IdOrder, score_rule: str
 ) -> ChangeSet:
     """What `index` and the conjunctions at `rechecked`, condition by condition, match.
 

@@ -105,6 +105,10 @@ class PredicateStore:
         if self._n_used > MIN_COLLECTED and 2 * self._n_garbage > self._n_used:
             self.sweep()
 
+    def live(self) -> Ints:
+        """The slots in use, ascending. Cost: linear."""
+        return np.flatnonzero(self.columns.slots["count"][: self.top] >= 0).astype(np.int32)
+
     def conjunctions(self, slots: Ints | Longs) -> Conjunctions:
         """The conjunctions of slots, in their order. Cost: linear in the whole store."""
         columns, held = self.columns, self.columns.slots[slots]
@@ -119,7 +123,7 @@ class PredicateStore:
 
         Cost: linear in the whole store.
         """
-        others = np.setdiff1d(self._slots_in_use(), slots)
+        others = np.setdiff1d(self.live(), slots)
         order = np.concatenate([slots, others]).astype(np.int64)
         held = self.columns.slots[order]
         predicates = self.columns.predicates[runs_of(held["start"], held["count"])]
@@ -135,15 +139,13 @@ class PredicateStore:
 
     def sweep(self) -> None:
         """Rewrite everything in slot order, without garbage. Cost: linear."""
-        self._replace_content(
-            self.columns.slots["count"][: self.top], self.conjunctions(self._slots_in_use())
-        )
+        self._replace_content(self.columns.slots["count"][: self.top], self.conjunctions(self.live()))
         self.n_sweeps += 1
 
     def arrays(self) -> Arrays:
         """Everything in slot order, after a `sweep`, without what can be derived."""
         self.sweep()
-        return saved_arrays(self.columns.slots["count"], self.conjunctions(self._slots_in_use()))
+        return saved_arrays(self.columns.slots["count"], self.conjunctions(self.live()))
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` was taken from."""
@@ -195,9 +197,6 @@ class PredicateStore:
         n_bytes = int(self.columns.operands["length"][operands].sum())
         return len(predicates) + len(tests) + len(operands) + n_bytes
 
-    def _slots_in_use(self) -> Longs:
-        return np.flatnonzero(self.columns.slots["count"][: self.top] >= 0)
-
     def _set_filters(self, slots: Ints | Longs) -> None:
         # Interpreted, a double beyond all singles would warn.
         with np.errstate(all="ignore"):
@@ -237,3 +236,8 @@ def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
     """The arguments of `saved_arrays`."""
     counts = arrays["slots_count"].astype(np.int32)
     return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])
+
+
+def count_saved(arrays: Arrays) -> int:
+    """How many slots there are in saved arrays, free ones included."""
+    return len(arrays["slots_count"])

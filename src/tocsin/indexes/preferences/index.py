@@ -211,12 +211,12 @@ class CandidateLists:
             assert (known_tiles & 1).all()
 
     def explain(self) -> str:
-        """One line: which index this is, how it works, and why it is the one."""
+        """One line: how it works, and why it is the one."""
         ranking = self._state.ranking
         first = "largest" if ranking.key_sign > 0 else "smallest"
         tie = "newer" if ranking.tie_sign > 0 else "older"
         return (
-            f"views: preference top-k, {first} score first, ties to the {tie} row; rows are compared with "
+            f"preference top-k, {first} score first, ties to the {tie} row; rows are compared with "
             f"tiles of {layout.TILE} subscriptions recorded in their cell, one of {self._state.n_cells:,}; "
             "chosen because it is faster than a scan from the first subscription on"
         )

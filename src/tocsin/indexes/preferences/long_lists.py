@@ -212,8 +212,8 @@ class LongLists:
             assert (size == images.is_inside.sum()) if is_open else size >= k
 
     def explain(self) -> str:
-        """One line: which index this is, how it works, and why it is the one."""
-        return f"long-lists: {self._n_lists} top-k lists, each a tree in order, because their k are large"
+        """One line: how it works, and why it is the one."""
+        return f"{self._n_lists} top-k lists, each a tree in order, because their k are large"
 
     def _apply_step(self, delta: RowDelta, cut: slice, cursor: Longs) -> None:
         """Apply one step to all lists, and to the rows."""

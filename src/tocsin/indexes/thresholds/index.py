@@ -233,11 +233,11 @@ class DeferredThresholds:
         assert (log.weights[: log.state[LENGTH]] > 0).all()
 
     def explain(self) -> str:
-        """One line: which index this is and how it works. Cost: linear, a nanosecond each."""
+        """One line: how it works. Cost: linear, a nanosecond each."""
         self._drop_terminated()
         in_cells = 0 if self._cells is None else self._cells.n_members
         return (
-            f"deferred: {in_cells} ranges over counters, {self._boxes.n_members} boxes over a log, "
+            f"{in_cells} ranges over counters, {self._boxes.n_members} boxes over a log, "
             f"of {self._dimensions} dimensions; a group is evaluated once enough weight fell near it, "
             f"weights in multiples of 1/{self._scale}"
         )

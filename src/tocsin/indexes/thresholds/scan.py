@@ -119,9 +119,9 @@ class ThresholdScan:
         }
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"scan: {int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
+            f"{int(self._is_there.sum())} boxes of {self._dimensions} ranges; "
             f"each event is compared with each box, weights in multiples of 1/{self._scale}"
         )
 
@@ -151,3 +151,8 @@ def _split_at_overflow(weights: Longs) -> Iterator[tuple[int, int]]:
             begin, total = end, 0
         total += weight
     yield begin, len(weights)
+
+
+def count_saved(arrays: Arrays) -> int:
+    """How many slots there are in saved arrays, free ones included."""
+    return len(arrays["is_there"])

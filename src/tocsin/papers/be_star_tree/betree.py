@@ -108,8 +108,6 @@ class BEStarTree:
     """Holds conjunctions of weighted predicates and finds, for each event, those that it satisfies."""
 
     is_rigid = False
-    #: in `planning.INDEXES`
-    name = "be-star-tree"
 
     def __init__(
         self,
@@ -214,6 +212,10 @@ class BEStarTree:
         """Nothing: a stream without a window holds no rows."""
         return ChangeSet.empty()
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return self._store.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in the whole store."""
         return self._store.conjunctions(slots)
@@ -244,13 +246,10 @@ class BEStarTree:
         check_codes(self._tree, self._codes.columns, self._store.columns)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         tree = self._tree
         n_buckets = int(np.count_nonzero(tree.nodes["level"][: tree.state[N_NODES]] >= 0))
-        return (
-            f"{self.name}: {len(self)} conjunctions in {n_buckets:,} buckets; "
-            "an event visits those that it meets"
-        )
+        return f"{len(self)} conjunctions in {n_buckets:,} buckets; an event visits those that it meets"
 
     def _reset(self) -> None:
         """Start over with nothing but a root."""
@@ -418,4 +417,3 @@ class BETree(BEStarTree):
     """The predecessor: space is halved regardless of the items, and buckets have no bounds."""
 
     is_rigid = True
-    name = "be-tree"

@@ -50,8 +50,6 @@ class CountingIndex:
     """Counts, for each event, how many keys of each expression hold."""
 
     is_joining = False
-    #: in `planning.INDEXES`
-    name = "counting"
 
     def __init__(self, capacity: int = 16, *, score_rule: str = "sum") -> None:
         self._store = PredicateStore(capacity)
@@ -100,6 +98,10 @@ class CountingIndex:
         """Nothing: a stream without a window holds no rows."""
         return ChangeSet.empty()
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return self._store.live()
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in the whole store."""
         return self._store.conjunctions(slots)
@@ -132,8 +134,8 @@ class CountingIndex:
             assert (np.diff(postings.bound[begin:end]) > 0).all()
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
-        return f"{self.name}: {len(self)} conjunctions; an event reads its values' posting lists"
+        """One line: how it works."""
+        return f"{len(self)} conjunctions; an event reads its values' posting lists"
 
     def _built(self) -> Postings:
         """The current posting lists, rebuilt if stale."""
@@ -216,7 +218,6 @@ class KIndex(CountingIndex):
     """
 
     is_joining = True
-    name = "k-index"
 
 
 def _different_bounds(predicates: Records, n_keys: int) -> list[Floats]:

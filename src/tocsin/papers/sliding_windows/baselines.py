@@ -193,7 +193,7 @@ class WeightedSums(ABC):
             assert (keys[:-1] >= keys[1:]).all()
 
     def explain(self) -> str:
-        """One line: which algorithm this is."""
+        """One line: how it works."""
         return self._explanation
 
     def _live(self) -> Ints:
@@ -218,7 +218,7 @@ class ThresholdSortedLists(WeightedSums):
     row further down can matter.
     """
 
-    _explanation = "tsl: a sorted list for each column, and for each query a view of k to k_max rows"
+    _explanation = "a sorted list for each column, and for each query a view of k to k_max rows"
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class MatrixRecompute(WeightedSums):
     The order of the product's additions is unspecified, so that it only selects candidates to score exactly.
     """
 
-    _explanation = "recompute: all rows times all queries, by a matrix product, and the best of each"
+    _explanation = "all rows times all queries, by a matrix product, and the best of each"
 
     def _step(self, row: Ints, born: Longs, values: Floats, was_there: Bools) -> Ints:
         """Cost: all rows times all queries."""

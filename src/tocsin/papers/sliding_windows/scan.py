@@ -194,11 +194,11 @@ class PreferenceScan:
             assert is_open or size >= columns.k[slot]
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         first = "largest" if self._ranking.key_sign > 0 else "smallest"
         tie = "newer" if self._ranking.tie_sign > 0 else "older"
         return (
-            f"scan: preference top-k, {first} score first, ties to the {tie} row; "
+            f"preference top-k, {first} score first, ties to the {tie} row; "
             "every changed row is scored for every subscription, and a list that runs short ranks all rows"
         )
 

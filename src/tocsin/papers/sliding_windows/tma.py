@@ -47,8 +47,6 @@ class TopKMonitoring:
     often a query was computed from scratch.
     """
 
-    #: in `planning.INDEXES`
-    name = "tma"
     is_skyband = False
 
     def __init__(
@@ -257,8 +255,8 @@ class TopKMonitoring:
             assert is_known[~(most < self._queries.top_key[slot])].all()
 
     def explain(self) -> str:
-        """One line: which algorithm this is and how it works."""
-        return f"{self.name}: a grid of {self._grid.side} cells along each of {len(self._grid.low)} axes"
+        """One line: how it works."""
+        return f"a grid of {self._grid.side} cells along each of {len(self._grid.low)} axes"
 
     def _live(self) -> Ints:
         return np.flatnonzero(self._queries.k > 0).astype(np.int32)
@@ -388,7 +386,6 @@ class TopKMonitoring:
 class SkybandMonitoring(TopKMonitoring):
     """SMA: for windows, which rows leave in arrival order, and where the newer row wins a tie."""
 
-    name = "sma"
     is_skyband = True
 
 

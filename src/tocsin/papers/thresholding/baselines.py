@@ -127,8 +127,8 @@ class IntervalTree(LogarithmicMethod):
         return IntervalLevel(boxes)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
-        return f"interval-tree: {sum(self._n_living)} ranges; each row counts in all it stabs"
+        """One line: how it works."""
+        return f"{sum(self._n_living)} ranges; each row counts in all it stabs"
 
 
 class SegmentIntervalTree(LogarithmicMethod):
@@ -138,11 +138,8 @@ class SegmentIntervalTree(LogarithmicMethod):
         return IntervalLevel(boxes)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
-        return (
-            f"segment-interval-tree: {sum(self._n_living)} boxes of {self._dimensions} "
-            "ranges; each row counts in all it stabs"
-        )
+        """One line: how it works."""
+        return f"{sum(self._n_living)} boxes of {self._dimensions} ranges; each row counts in all it stabs"
 
 
 class RTree(LogarithmicMethod):
@@ -152,9 +149,9 @@ class RTree(LogarithmicMethod):
         return RectangleLevel(boxes)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"r-tree: packed, {sum(self._n_living)} boxes of {self._dimensions} ranges; "
+            f"packed, {sum(self._n_living)} boxes of {self._dimensions} ranges; "
             "each row counts in all it stabs"
         )
 

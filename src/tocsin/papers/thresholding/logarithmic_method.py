@@ -104,7 +104,7 @@ class LogarithmicMethod(ABC):
 
     @abstractmethod
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
         """Add subscriptions; they count from the next event on. Cost: each is built log(queries) times."""

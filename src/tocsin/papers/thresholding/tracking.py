@@ -119,9 +119,9 @@ class EndpointTrees(LogarithmicMethod):
         return EndpointTree(boxes)
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         return (
-            f"distributed-tracking: {sum(map(bool, self._n_living))} endpoint trees over "
+            f"{sum(map(bool, self._n_living))} endpoint trees over "
             f"{sum(self._n_living)} boxes of {self._dimensions} ranges; nodes signal when a share of a box's "
             "missing weight has come"
         )

@@ -156,6 +156,10 @@ class AccessIndex:
         self._place = np.zeros(self._top, np.int32)
         self._add(np.flatnonzero(counts >= 0).astype(np.int32), held)
 
+    def live(self) -> Ints:
+        """The slots of all subscriptions, ascending. Cost: linear."""
+        return np.flatnonzero(self._home[: self._top] != NOWHERE).astype(np.int32)
+
     def conjunctions(self, slots: Ints) -> Conjunctions:
         """The conjunctions of subscriptions. Cost: linear in them, and in the tail."""
         if len(slots) == 0:
@@ -171,7 +175,7 @@ class AccessIndex:
         self._tail.check_invariants()
         slots, _ = self._all_conjunctions()
         assert len(np.unique(slots)) == len(slots) == len(self)
-        assert sorted(slots.tolist()) == np.flatnonzero(self._home[: self._top] >= 0).tolist()
+        assert sorted(slots.tolist()) == self.live().tolist()
         assert len(self._tail_slots) <= self._tail_limit
         for number, segment in enumerate(self._segments, start=1):
             segment.check_invariants()
@@ -187,10 +191,10 @@ class AccessIndex:
         return parameters_of(self.conjunctions(np.array([slot], np.int32)))
 
     def explain(self) -> str:
-        """One line: which index this is and how it works."""
+        """One line: how it works."""
         segments = ", ".join(f"{segment.n_alive:,}" for segment in self._segments) or "none"
         return (
-            f"access-predicates: {len(self):,} conjunctions, in segments of {segments}, and "
+            f"{len(self):,} conjunctions, in segments of {segments}, and "
             f"{len(self._tail_slots):,} scanned; each is found by its rarest predicate, then filtered by bits"
         )
 

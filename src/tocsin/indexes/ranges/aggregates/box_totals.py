@@ -125,10 +125,7 @@ class BoxTotals:
         self._rows.check_invariants()
 
     def explain(self) -> str:
-        return (
-            f"box-totals: range {self._name}, {self._layout}; {self._bounds.explain()}, "
-            "adds up their rows in a tree"
-        )
+        return f"range {self._name}, {self._layout}; {self._bounds.explain()}, adds up their rows in a tree"
 
     def _scratch(self) -> tuple[Longs, Longs]:
         """A sum, and scratch to round it."""

@@ -128,7 +128,7 @@ class RangeTotals:
         check_layout(self._chosen)
 
     def explain(self) -> str:
-        return f"range-totals: range {self._name}; {self._bounds.explain()}, takes the difference of two sums"
+        return f"range {self._name}; {self._bounds.explain()}, takes the difference of two sums"
 
     def _fit_sums(self, images: int) -> None:
         """Size the scratch for a step of `images` images, all subscriptions, and the columns of a sum."""

@@ -142,7 +142,7 @@ class RangeDistinct:
     def explain(self) -> str:
         others = "its neighbours" if self._is_ordered else "the other rows"
         return (
-            f"trees: range distinct, {self._layout}; a value goes down a tree over boxes, "
+            f"range distinct, {self._layout}; a value goes down a tree over boxes, "
             f"together with {others} that have it"
         )
 

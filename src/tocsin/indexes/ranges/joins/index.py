@@ -186,7 +186,7 @@ class RangeJoin:
     def explain(self) -> str:
         left, right = self._dimensions
         return (
-            f"trees: select-join, {left} + {right} dimensions; pairs a row with its partners, "
+            f"select-join, {left} + {right} dimensions; pairs a row with its partners, "
             "finds each pair's boxes in a tree"
         )
 

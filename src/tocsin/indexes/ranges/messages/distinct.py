@@ -22,6 +22,8 @@ from tocsin.indexes.ranges.messages.distinct_kernels import (
     forget_nodes,
 )
 from tocsin.indexes.ranges.messages.messages import Messages
+from tocsin.indexes.ranges.messages.receivers import fit_messages
+from tocsin.indexes.ranges.structures.points import Points
 
 
 class Values(NamedTuple):
@@ -43,6 +45,8 @@ class DistinctMessages:
     """
 
     def __init__(self, capacity: int = 16) -> None:
+        #: the subscriptions, for sparse messages; maintained by the caller
+        self.points = Points(capacity)
         self.nodes = empty(SkipList, nodes=capacity + 1)
         self.nodes.heads[[N_MADE, FREE]] = HEAD + 1, -1
         self._path: Ints = np.empty(LEVELS, np.int32)
@@ -51,8 +55,27 @@ class DistinctMessages:
         """How many pairs of a value and an x there are. Cost: linear."""
         return int((self.nodes.now[: self.nodes.heads[N_MADE]] > 0).sum())
 
-    def apply(self, before: Values, after: Values) -> Messages:
+    def apply(self, before: Values, after: Values, *, is_sparse: bool = False) -> Messages:
         """Messages of a batch, given its rows before and after. Cost: a logarithmic search each."""
+        messages = self._emitted(before, after)
+        return fit_messages(self.points, messages) if is_sparse else messages
+
+    def check_invariants(self) -> None:
+        """Assert that all columns agree. For tests."""
+        nodes = self.nodes
+        check_layout(nodes)
+        self.points.check_invariants()
+        assert not nodes.is_touched.any()
+        for level in range(LEVELS):
+            at, last = int(nodes.after[HEAD, level]), (-1, -np.inf)
+            while at >= 0:
+                here = int(nodes.code[at]), float(nodes.x[at])
+                assert last < here
+                assert nodes.now[at] > 0
+                assert level > 0 or nodes.after[nodes.before[at], 0] == at
+                at, last = int(nodes.after[at, level]), here
+
+    def _emitted(self, before: Values, after: Values) -> Messages:
         # Before and after of each row alternate: messages come in the order of the rows.
         code, x, y = (
             np.stack(pair, axis=1).reshape(-1).astype(np.float64) for pair in zip(before, after, strict=True)
@@ -77,20 +100,6 @@ class DistinctMessages:
         )  # fmt: skip
         forget_nodes(nodes, touched, self._path)
         return messages
-
-    def check_invariants(self) -> None:
-        """Assert that all columns agree. For tests."""
-        nodes = self.nodes
-        check_layout(nodes)
-        assert not nodes.is_touched.any()
-        for level in range(LEVELS):
-            at, last = int(nodes.after[HEAD, level]), (-1, -np.inf)
-            while at >= 0:
-                here = int(nodes.code[at]), float(nodes.x[at])
-                assert last < here
-                assert nodes.now[at] > 0
-                assert level > 0 or nodes.after[nodes.before[at], 0] == at
-                at, last = int(nodes.after[at, level]), here
 
     def _change(self, code: Longs, x: Floats, by: Ints) -> tuple[Longs, Ints]:
         """Nodes touched, and the first change of each."""

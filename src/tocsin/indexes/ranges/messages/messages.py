@@ -15,6 +15,7 @@ import numpy as np
 from tocsin.arrays.layout import Column, check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
+from tocsin.indexes.ranges.structures.points import Points
 from tocsin.kernels.status import DONE, FULL
 
 #: Positions in a kernel's cursor: the next event, tiles and payloads written, rows exposed so far.
@@ -113,12 +114,19 @@ class Messages(NamedTuple):
 class Reformulator(ABC):
     """Rows of one table, ranked by y in one direction; subclasses turn events into messages."""
 
+    #: whether each message reaches at least one of the known subscriptions
+    is_fitted = False
+
     def __init__(self, *, descending: bool, capacity: int) -> None:
         self.index = BlockedRows(capacity)
         #: Rows exposed so far: each took one search.
         self.n_exposed = 0
         self._sign = -1.0 if descending else 1.0
         self._buffer = Messages.empty(capacity)
+
+    def share(self, rows: BlockedRows, points: Points) -> None:
+        """Work on rows, and with subscriptions if it knows them, that are maintained elsewhere."""
+        self.index = rows
 
     def load(self, slots: Ints, x: Floats, y: Floats, born: Longs) -> None:
         """Load rows without emitting messages: the table that subscribers start from. Cost: sorting them."""

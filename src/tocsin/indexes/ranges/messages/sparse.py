@@ -16,6 +16,7 @@ from tocsin.indexes.ranges.messages.sparse_kernels import (
     SparseScratch,
     paint_sparsely,
 )
+from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
 from tocsin.indexes.ranges.structures.points import Points
 from tocsin.indexes.ranges.structures.points_kernels import LARGE, STRIP
 
@@ -31,6 +32,7 @@ class PaintSparse(Reformulator):
     fewer; some then reach subscriptions that rank the row below k, but not below (1 + epsilon) k.
     """
 
+    is_fitted = True
     #: whether a message states a range's whole answer, as for MIN and MAX; requires k = 1
     _is_whole = False
 
@@ -65,6 +67,10 @@ class PaintSparse(Reformulator):
     def n_searches(self) -> int:
         """Searches for the next row passed, so far: the paper's min_y."""
         return int(self._scratch.counts[N_SEARCHES])
+
+    def share(self, rows: BlockedRows, points: Points) -> None:
+        super().share(rows, points)
+        self.points = points
 
     def register(self, slots: Ints, lo: Floats, hi: Floats) -> None:
         """Add subscriptions. Cost: a logarithmic search each, amortised; a large batch rebuilds the grid."""

@@ -18,7 +18,8 @@ from tocsin.indexes.ranges.structures.box_tree import (
 from tocsin.indexes.ranges.structures.box_tree_kernels import N_USED, BoxTreeColumns
 from tocsin.kernels.regions import NO_REGION
 
-#: Number of boxes from which a tree finds those that hold a row faster than testing all of them.
+#: Number of boxes from which a tree finds those that hold a row faster than testing all of them. This is not
+#: planning's choice: the index is the same with or without, and only `RangeBounds` knows its boxes in use.
 TREE_MIN_BOXES = 4096
 #: Images of a step up to which a ranking merges them with the unaffected rows. Measured.
 LONGEST_STEP = 1 << 14
@@ -188,3 +189,8 @@ def _empty_boxes(width: int, capacity: int, region: int) -> RangeBoxes:
         affected=np.empty(capacity + 1, np.int64),
         region=region,
     )
+
+
+def count_saved(arrays: Arrays) -> int:
+    """The number of subscriptions in saved arrays: an unused slot is an empty box in every dimension."""
+    return int((arrays["lo"][-1] < arrays["hi"][-1]).sum())

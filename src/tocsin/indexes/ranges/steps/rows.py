@@ -54,6 +54,16 @@ class Rows:
         assert len(np.unique(alive)) == len(alive)
 
 
+def in_units(arrays: Arrays, per_unit: float) -> Arrays:
+    """Saved arrays with the last column of rows in units, `per_unit` of them in 1: decimals in last places.
+
+    Exact for decimals of at most 15 digits.
+    """
+    value = arrays["value"].copy()
+    value[:, -1] = np.rint(value[:, -1] * per_unit)
+    return {**arrays, "value": value}
+
+
 class ChainedRows(Rows):
     """Rows, with those of one bucket linked. The index maps codes to buckets."""
 

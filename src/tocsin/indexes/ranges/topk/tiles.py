@@ -321,7 +321,7 @@ class TopKTiles(RankedTiles):
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
         return (
-            f"tiles: range top-k, {direction}; {len(self._points)} ranges as points, "
+            f"range top-k, {direction}; {len(self._points)} ranges as points, "
             "a row is looked up only where it changes an answer"
         )
 
@@ -334,6 +334,6 @@ class MinMaxTiles(RankedTiles):
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"
         return (
-            f"tiles: range {name}; {len(self._points)} ranges as points, "
+            f"range {name}; {len(self._points)} ranges as points, "
             "a row is looked up only where it changes an answer"
         )

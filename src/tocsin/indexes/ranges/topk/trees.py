@@ -251,7 +251,7 @@ class TopKBoxTree(RankedBoxTree):
     def explain(self) -> str:
         direction = "descending" if self._sign < 0 else "ascending"
         return (
-            f"trees: range top-k, {self._layout}, {direction}; "
+            f"range top-k, {self._layout}, {direction}; "
             f"{self._bounds.explain()}, finds their first rows in a tree"
         )
 
@@ -263,6 +263,4 @@ class MinMaxBoxTree(RankedBoxTree):
 
     def explain(self) -> str:
         name = "max" if self._sign < 0 else "min"
-        return (
-            f"trees: range {name}, {self._layout}; {self._bounds.explain()}, finds their first rows in a tree"
-        )
+        return f"range {name}, {self._layout}; {self._bounds.explain()}, finds their first rows in a tree"

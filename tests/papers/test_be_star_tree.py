@@ -21,7 +21,8 @@ from tests.indexes.matching.test_scan import (
     slots_of,
 )
 from tests.oracles.matching import Matching
-from tocsin.indexes.matching import MatchScan, PredicateColumns, bounds, events_from_rows
+from tocsin.indexes.matching import MatchScan, PredicateColumns, events_from_rows
+from tocsin.indexes.matching.access import bounds
 from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_BITS
 from tocsin.indexes.matching.common_kernels import PREDICATE, SLOT
 from tocsin.indexes.matching.score_kernels import SUM

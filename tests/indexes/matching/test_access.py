@@ -31,14 +31,14 @@ from tocsin.indexes.matching import (
     IdOrder,
     MatchScan,
     PredicateColumns,
-    bounds,
     events_from_rows,
+    report_kernels,
 )
 from tocsin.indexes.matching.access import (
+    bounds,
     build_kernels,
     layout_kernels,
     order_kernels,
-    report_kernels,
     search_kernels,
     visit_kernels,
 )

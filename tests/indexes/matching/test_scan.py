@@ -29,9 +29,9 @@ from tocsin.indexes.matching import (
     PredicateColumns,
     events_from_columns,
     events_from_rows,
-    scan_kernels,
 )
-from tocsin.indexes.matching.scan import TILE
+from tocsin.indexes.matching.scan import scan_kernels
+from tocsin.indexes.matching.scan.index import TILE
 from tocsin.papers.be_star_tree import BEStarTree, CountingIndex
 
 INFINITY = float("inf")

@@ -22,10 +22,9 @@ from tocsin.indexes.matching import (
     MatchScan,
     PredicateColumns,
     events_from_rows,
-    single_range_kernels,
 )
-from tocsin.indexes.matching.access import segments
-from tocsin.indexes.matching.single_ranges import SingleRangeSegment
+from tocsin.indexes.matching.access import segments, single_range_kernels
+from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment
 from tocsin.papers.be_star_tree.workload import boxes, numeric_conjunctions, points
 
 COUNT = 600 if INTERPRETED else 30_000

@@ -358,6 +358,17 @@ def renumbered(part: Conjunctions, attributes: dict[str, int]) -> Records:
     return predicates
 
 
+def saved_arrays(counts: Ints, held: Conjunctions) -> Arrays:
+    """Conjunctions in slot order: `counts` has the predicates of each slot, -1 if it is free."""
+    return {**held.arrays(), "slots_count": counts.astype(np.int32)}
+
+
+def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
+    """The arguments of `saved_arrays`."""
+    counts = arrays["slots_count"].astype(np.int32)
+    return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])
+
+
 def starts_of(counts: Ints | Longs) -> Longs:
     """Where each of consecutive runs begins."""
     return np.cumsum(counts, dtype=np.int64) - counts

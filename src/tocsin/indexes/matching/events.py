@@ -17,7 +17,7 @@ from tocsin.arrays.texts import texts_of
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError, shown
-from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT
+from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT, EventColumns
 from tocsin.ordinals import EXACT
 from tocsin.times import DAY, days, microseconds, microseconds_of
 
@@ -71,6 +71,23 @@ def contiguous(events: Events) -> Events:
         return events
     columns: Any = (np.ascontiguousarray(column) for column in events.columns)
     return Events._make([events.names, *columns, events.inexact])
+
+
+class Attributes:
+    """Numbers of a fixed set of attributes."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._number = {name: number for number, name in enumerate(names)}
+        #: names of the last events, and their numbers
+        self._last_names: list[str] = []
+        self._known: Ints = np.zeros(0, np.int32)
+
+    def translate(self, events: Events) -> EventColumns:
+        """Events with the numbers of their attributes. Cost: linear in the names."""
+        if events.names != self._last_names:
+            self._last_names = list(events.names)
+            self._known = np.array([self._number.get(name, -1) for name in events.names], np.int32)
+        return EventColumns(self._known, *events.columns)
 
 
 class SeveralValues(Exception):

@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.indexes.matching.common_kernels import BOOLEAN, TEXT
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.scan.index import MatchScan
 from tocsin.indexes.matching.score_kernels import PRODUCT, SCORES, IdOrder, add_term
 from tocsin.indexes.matching.sets import EventSets
 

@@ -20,7 +20,7 @@ from tocsin.errors import RowError
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events, as_range, events_from_rows, is_several
 from tocsin.indexes.matching.reports import changes_of
-from tocsin.indexes.matching.scan import MatchScan
+from tocsin.indexes.matching.scan.index import MatchScan
 from tocsin.indexes.matching.score_kernels import IdOrder
 
 #: Plain events of one event, at most. Beyond, every condition of every conjunction is evaluated instead.

@@ -24,7 +24,9 @@ from tocsin.indexes.matching.conjunctions import (
     PredicateColumns,
     conjunctions_of,
     parameters_of,
+    restored_arrays,
     runs_of,
+    saved_arrays,
 )
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.reports import (
@@ -34,8 +36,8 @@ from tocsin.indexes.matching.reports import (
     enlarged_report,
     sorted_changes,
 )
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.store import PredicateStore, restored_arrays, saved_arrays
 from tocsin.kernels.status import FULL
 from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree
 from tocsin.papers.be_star_tree.betree_codes import TreeCodes

@@ -14,8 +14,8 @@ from tocsin.arrays.intrinsics import read_scalar
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds
 from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_SHIFT, LACKING
-from tocsin.indexes.matching.bound_kernels import PredicateBounds
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
@@ -28,7 +28,7 @@ from tocsin.indexes.matching.common_kernels import (
     passes_test,
     read_prefix,
 )
-from tocsin.indexes.matching.scan_kernels import MatchColumns
+from tocsin.indexes.matching.scan.scan_kernels import MatchColumns
 from tocsin.indexes.matching.score_kernels import (
     PRODUCT,
     SUM,

@@ -30,8 +30,8 @@ from tocsin.indexes.matching.reports import (
     enlarged_report,
     sorted_changes,
 )
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.store import PredicateStore
 from tocsin.papers.be_star_tree.kindex_kernels import (
     NEVER,
     Counter,

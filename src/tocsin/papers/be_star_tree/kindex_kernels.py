@@ -30,7 +30,7 @@ from tocsin.indexes.matching.common_kernels import (
     passes_test,
     read_prefix,
 )
-from tocsin.indexes.matching.scan_kernels import MatchColumns
+from tocsin.indexes.matching.scan.scan_kernels import MatchColumns
 from tocsin.indexes.matching.score_kernels import (
     PRODUCT,
     SUM,

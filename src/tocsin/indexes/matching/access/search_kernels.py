@@ -29,7 +29,6 @@ from tocsin.indexes.matching.access.layout_kernels import (
     low_of,
     pack_cells,
 )
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, place_rows
 from tocsin.indexes.matching.access.visit_kernels import (
     cut_chunks,
     find_visits,
@@ -48,6 +47,7 @@ from tocsin.indexes.matching.common_kernels import (
     Records,
     count_bits,
 )
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer, place_rows
 from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps, offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 

@@ -15,6 +15,7 @@ from tocsin.arrays.intrinsics import prefetch, read_scalar
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.access.layout_kernels import (
     ALWAYS,
     BLOOM_BITS,
@@ -37,7 +38,6 @@ from tocsin.indexes.matching.access.layout_kernels import (
     low_of,
     pack_value,
 )
-from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.common_kernels import (
     KINDS,
     TEXT,

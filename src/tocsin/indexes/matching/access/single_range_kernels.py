@@ -16,7 +16,6 @@ from tocsin.arrays.jit import kernel, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, place_rows
 from tocsin.indexes.matching.common_kernels import (
     EVENT,
     KINDS,
@@ -27,6 +26,7 @@ from tocsin.indexes.matching.common_kernels import (
     Matches,
     Records,
 )
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer, place_rows
 from tocsin.indexes.matching.score_kernels import PRODUCT, IdOrder, MatchHeaps, add_term, offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 

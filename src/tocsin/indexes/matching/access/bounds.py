@@ -9,13 +9,13 @@ import numpy as np
 from tocsin.arrays.intrinsics import LANES
 from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds, space_bounds
 from tocsin.indexes.matching.access.build_kernels import (
     HashTable,
     encode_predicates,
     group_bounds,
 )
 from tocsin.indexes.matching.access.layout_kernels import KEY_BITS, NEVER
-from tocsin.indexes.matching.bound_kernels import PredicateBounds, space_bounds
 from tocsin.indexes.matching.common_kernels import Records
 
 #: Limits of packed predicates: predicates of a key, of two bounds each, and keys.

@@ -9,13 +9,7 @@ import numpy as np
 from tocsin.arrays.jit import entry_point
 from tocsin.arrays.layout import check_layout
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer
-from tocsin.indexes.matching.common_kernels import KINDS, EventColumns, Matches
-from tocsin.indexes.matching.conjunctions import Conjunctions, starts_of
-from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.reports import Attributes
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps
-from tocsin.indexes.matching.single_range_kernels import (
+from tocsin.indexes.matching.access.single_range_kernels import (
     LISTED,
     SHORT_LIST,
     SLACK,
@@ -26,6 +20,11 @@ from tocsin.indexes.matching.single_range_kernels import (
     fill_lists,
     match_single_ranges,
 )
+from tocsin.indexes.matching.common_kernels import KINDS, EventColumns, Matches
+from tocsin.indexes.matching.conjunctions import Conjunctions, starts_of
+from tocsin.indexes.matching.events import Attributes, Events
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer
+from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps
 
 
 class SingleRangeSegment:

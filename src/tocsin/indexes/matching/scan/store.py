@@ -13,9 +13,16 @@ from tocsin.indexes.matching.common_kernels import (
     KINDS,
     EventColumns,
 )
-from tocsin.indexes.matching.conjunctions import Conjunctions, renumbered, runs_of, starts_of
+from tocsin.indexes.matching.conjunctions import (
+    Conjunctions,
+    renumbered,
+    restored_arrays,
+    runs_of,
+    saved_arrays,
+    starts_of,
+)
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.scan_kernels import (
+from tocsin.indexes.matching.scan.scan_kernels import (
     ALWAYS,
     BLOCK,
     FILTERS,
@@ -226,14 +233,3 @@ class PredicateStore:
             predicates=given.predicates, tests=given.tests, operands=given.operands, heap=given.heap
         )
         self._set_filters(np.flatnonzero(counts >= 0))
-
-
-def saved_arrays(counts: Ints, held: Conjunctions) -> Arrays:
-    """Conjunctions in slot order: `counts` has the predicates of each slot, -1 if it is free."""
-    return {**held.arrays(), "slots_count": counts.astype(np.int32)}
-
-
-def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
-    """The arguments of `saved_arrays`."""
-    counts = arrays["slots_count"].astype(np.int32)
-    return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])

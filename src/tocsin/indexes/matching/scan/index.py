@@ -20,9 +20,9 @@ from tocsin.indexes.matching.conjunctions import (
 )
 from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, enlarged_report
-from tocsin.indexes.matching.scan_kernels import ALWAYS, BLOCK, Tile, match_events
+from tocsin.indexes.matching.scan.scan_kernels import ALWAYS, BLOCK, Tile, match_events
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.store import PredicateStore
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
 TILE = 128

@@ -11,8 +11,8 @@ from tocsin.indexes.matching.events import (
 )
 from tocsin.indexes.matching.examine import examine, verdict
 from tocsin.indexes.matching.index import EventMatcher, MatchIndex
+from tocsin.indexes.matching.layout import SCORES, IdOrder
 from tocsin.indexes.matching.scan.index import MatchScan
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.indexes.matching.sets import EventSets, sets_from_rows
 from tocsin.indexes.matching.triplets import conjunctions_from_triplets
 

@@ -20,7 +20,8 @@ import pyarrow as pa
 from tocsin.arrays.strings_kernels import copy_texts
 from tocsin.arrays.texts import Strings, texts_of
 from tocsin.arrays.types import Arrays, Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import read_prefixes
+from tocsin.indexes.matching.layout import (
     BOOLEAN,
     KINDS,
     NONE_OF,
@@ -39,7 +40,6 @@ from tocsin.indexes.matching.common_kernels import (
     TEXT_NONE_OF,
     TEXT_ONE_OF,
     Records,
-    read_prefixes,
 )
 
 Operand: TypeAlias = "Floats | Bools | Strings"

@@ -17,7 +17,7 @@ from tocsin.arrays.texts import texts_of
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
 from tocsin.decimals import doubles_of_decimals
 from tocsin.errors import RowError, shown
-from tocsin.indexes.matching.common_kernels import BOOLEAN, NUMBER, TEXT, EventColumns
+from tocsin.indexes.matching.layout import BOOLEAN, NUMBER, TEXT, EventColumns
 from tocsin.ordinals import EXACT
 from tocsin.times import DAY, days, microseconds, microseconds_of
 

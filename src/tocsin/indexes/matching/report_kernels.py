@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tocsin.arrays.jit import kernel, lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import N_ROWS, N_RUNS, Matches
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps, offer_match, report_best
+from tocsin.indexes.matching.layout import N_ROWS, N_RUNS, IdOrder, Matches, MatchHeaps
+from tocsin.indexes.matching.score_kernels import offer_match, report_best
 
 #: Up to this many matches are sorted by insertion.
 INSERTION_SORT_MAX = 48

@@ -9,7 +9,7 @@ from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
 from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints
-from tocsin.indexes.matching.common_kernels import N_ROWS, N_RUNS, Matches
+from tocsin.indexes.matching.layout import N_ROWS, N_RUNS, Matches, MatchHeaps
 from tocsin.indexes.matching.report_kernels import (
     MatchSortBuffer,
     Runs,
@@ -17,7 +17,6 @@ from tocsin.indexes.matching.report_kernels import (
     sort_matches,
     write_steps,
 )
-from tocsin.indexes.matching.score_kernels import MatchHeaps
 
 #: From this many rows on, a broadcast value is cheaper than a written column.
 BROADCAST_ROWS = 1 << 12

@@ -19,9 +19,9 @@ from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.errors import RowError
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events, as_range, events_from_rows, is_several
+from tocsin.indexes.matching.layout import IdOrder
 from tocsin.indexes.matching.reports import changes_of
 from tocsin.indexes.matching.scan.index import MatchScan
-from tocsin.indexes.matching.score_kernels import IdOrder
 
 #: Plain events of one event, at most. Beyond, every condition of every conjunction is evaluated instead.
 MAX_PLAIN_EVENTS = 1 << 12

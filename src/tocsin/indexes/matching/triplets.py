@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.errors import ParameterError
-from tocsin.indexes.matching.common_kernels import KINDS, OPERAND, PREDICATE, RANGE, TEST
 from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, encode_predicates
 from tocsin.indexes.matching.events import doubles_of, is_valid
+from tocsin.indexes.matching.layout import KINDS, OPERAND, PREDICATE, RANGE, TEST
 
 COLUMNS = (
     "id",

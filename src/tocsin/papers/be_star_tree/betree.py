@@ -18,7 +18,6 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Arrays, Floats, Ints
 from tocsin.indexes.matching.access.layout_kernels import LACKING
-from tocsin.indexes.matching.common_kernels import N_ROWS
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -29,6 +28,7 @@ from tocsin.indexes.matching.conjunctions import (
     saved_arrays,
 )
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import N_ROWS, SCORES, IdOrder
 from tocsin.indexes.matching.reports import (
     changes_of,
     empty_best,
@@ -37,7 +37,6 @@ from tocsin.indexes.matching.reports import (
     sorted_changes,
 )
 from tocsin.indexes.matching.scan.store import PredicateStore
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.kernels.status import FULL
 from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree
 from tocsin.papers.be_star_tree.betree_codes import TreeCodes

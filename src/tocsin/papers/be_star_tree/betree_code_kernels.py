@@ -21,8 +21,8 @@ from tocsin.indexes.matching.access.layout_kernels import (
     pack_predicate,
     pack_value,
 )
-from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.matching.score_kernels import PRODUCT, add_term
+from tocsin.indexes.matching.layout import PRODUCT, Records
+from tocsin.indexes.matching.score_kernels import add_term
 
 
 class Codes(NamedTuple):

@@ -16,7 +16,7 @@ from tocsin.indexes.matching.access.build_kernels import (
     group_bounds,
 )
 from tocsin.indexes.matching.access.layout_kernels import KEY_BITS, NEVER
-from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.matching.layout import Records
 
 #: Limits of packed predicates: predicates of a key, of two bounds each, and keys.
 MAX_PREDICATES = NEVER // 2 - 1

@@ -20,7 +20,6 @@ from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.matching.access.search_kernels import ROWS_NEEDED, match_events
 from tocsin.indexes.matching.access.segments import BlockSegment, build_segments
 from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment
-from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, Matches
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -31,6 +30,7 @@ from tocsin.indexes.matching.conjunctions import (
     saved_arrays,
 )
 from tocsin.indexes.matching.events import Events, contiguous
+from tocsin.indexes.matching.layout import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.report_kernels import MatchSortBuffer, offer_matches, report_heaps
 from tocsin.indexes.matching.reports import (
     changes_of,
@@ -42,7 +42,6 @@ from tocsin.indexes.matching.reports import (
     sorted_changes,
 )
 from tocsin.indexes.matching.scan.index import MatchScan
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 from tocsin.kernels.status import DONE, FULL
 
 #: Conjunctions of the tail, which are scanned, at most.

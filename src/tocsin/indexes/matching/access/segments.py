@@ -60,11 +60,10 @@ from tocsin.indexes.matching.access.order_kernels import (
 )
 from tocsin.indexes.matching.access.search_kernels import match_events
 from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment, is_single_range
-from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
 from tocsin.indexes.matching.events import Attributes, Events
+from tocsin.indexes.matching.layout import KINDS, PREDICATE, EventColumns, IdOrder, Matches, MatchHeaps
 from tocsin.indexes.matching.report_kernels import MatchSortBuffer
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps
 
 #: Working columns are reused for the next events if they take no more than this for each record, or in all.
 MAX_CACHED_BYTES = 4

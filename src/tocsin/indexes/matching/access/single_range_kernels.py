@@ -16,18 +16,21 @@ from tocsin.arrays.jit import kernel, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.layout import (
     EVENT,
     KINDS,
     N_ROWS,
     N_RUNS,
+    PRODUCT,
     TEXT,
     EventColumns,
+    IdOrder,
     Matches,
+    MatchHeaps,
     Records,
 )
 from tocsin.indexes.matching.report_kernels import MatchSortBuffer, place_rows
-from tocsin.indexes.matching.score_kernels import PRODUCT, IdOrder, MatchHeaps, add_term, offer_match
+from tocsin.indexes.matching.score_kernels import add_term, offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 
 #: A list may have this many ranges in any case.

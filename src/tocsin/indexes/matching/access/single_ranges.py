@@ -20,11 +20,10 @@ from tocsin.indexes.matching.access.single_range_kernels import (
     fill_lists,
     match_single_ranges,
 )
-from tocsin.indexes.matching.common_kernels import KINDS, EventColumns, Matches
 from tocsin.indexes.matching.conjunctions import Conjunctions, starts_of
 from tocsin.indexes.matching.events import Attributes, Events
+from tocsin.indexes.matching.layout import KINDS, EventColumns, IdOrder, Matches, MatchHeaps
 from tocsin.indexes.matching.report_kernels import MatchSortBuffer
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps
 
 
 class SingleRangeSegment:

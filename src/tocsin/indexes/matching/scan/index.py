@@ -11,7 +11,6 @@ import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Ints
-from tocsin.indexes.matching.common_kernels import N_ROWS, Matches
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -19,10 +18,10 @@ from tocsin.indexes.matching.conjunctions import (
     parameters_of,
 )
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import N_ROWS, SCORES, IdOrder, Matches
 from tocsin.indexes.matching.reports import changes_of, empty_best, empty_report, enlarged_report
 from tocsin.indexes.matching.scan.scan_kernels import ALWAYS, BLOCK, Tile, match_events
 from tocsin.indexes.matching.scan.store import PredicateStore
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
 
 #: Events of a tile: the more, the less often subscriptions are read from memory.
 TILE = 128

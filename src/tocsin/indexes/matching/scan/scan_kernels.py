@@ -18,31 +18,26 @@ from tocsin.arrays.jit import kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import passes_test, read_prefix
+from tocsin.indexes.matching.layout import (
     CURRENT_BLOCK,
     EVENT,
     KINDS,
     N_ROWS,
     OPERAND,
     PREDICATE,
+    PRODUCT,
     SLOT,
     TEST,
     TEXT,
     EventColumns,
+    IdOrder,
     Matches,
+    MatchHeaps,
     Records,
     Value,
-    passes_test,
-    read_prefix,
 )
-from tocsin.indexes.matching.score_kernels import (
-    PRODUCT,
-    IdOrder,
-    MatchHeaps,
-    add_term,
-    offer_match,
-    report_best,
-)
+from tocsin.indexes.matching.score_kernels import add_term, offer_match, report_best
 
 Singles: TypeAlias = NDArray[np.float32]
 

@@ -9,10 +9,6 @@ import numpy as np
 
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
-    KINDS,
-    EventColumns,
-)
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     renumbered,
@@ -22,6 +18,7 @@ from tocsin.indexes.matching.conjunctions import (
     starts_of,
 )
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import KINDS, EventColumns
 from tocsin.indexes.matching.scan.scan_kernels import (
     ALWAYS,
     BLOCK,

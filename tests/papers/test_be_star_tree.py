@@ -21,7 +21,8 @@ from tests.indexes.matching.test_scan import (
     slots_of,
 )
 from tests.oracles.matching import Matching
-from tocsin.indexes.matching import MatchScan, PredicateColumns, events_from_rows
+from tocsin.engine.conversion.events import events_from_rows
+from tocsin.indexes.matching import MatchScan, PredicateColumns
 from tocsin.indexes.matching.access import bounds
 from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_BITS
 from tocsin.indexes.matching.layout import PREDICATE, SLOT, SUM

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays.types import Bools, Floats, Longs
+from tocsin.engine.conversion.events import doubles_of, is_valid
 from tocsin.errors import ParameterError
-from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, encode_predicates
-from tocsin.indexes.matching.events import doubles_of, is_valid
-from tocsin.indexes.matching.layout import KINDS, OPERAND, PREDICATE, RANGE, TEST
+from tocsin.indexes.matching.conjunctions import Conjunctions, PredicatePiece
 
 COLUMNS = (
     "id",
@@ -66,38 +65,12 @@ def conjunctions_from_triplets(table: Mapping[str, Any]) -> Triplets:
         _refuse(~is_valid(table[name]), f"{name} is null")
     ids, counts = _runs_of_ids(table["id"])
     attributes = table["attribute"].cast(pa.string()).dictionary_encode()
-    predicates = np.zeros(len(table["id"]), PREDICATE)
-    predicates["key"] = KINDS * np.asarray(attributes.indices, np.int32)
-    predicates["weight"], predicates["test"] = _weights(table), -1
-    tests, operands, heaps = [np.zeros(0, TEST)], [np.zeros(0, OPERAND)], [np.zeros(0, np.uint8)]
-    for piece in _pieces(table):
-        encoded = encode_predicates(
-            PredicateColumns("", piece.operator, piece.operands, np.ones(len(piece.rows)))
-        )
-        predicates["key"][piece.rows] += encoded.kind
-        predicates["low"][piece.rows], predicates["high"][piece.rows] = encoded.low, encoded.high
-        if encoded.test == RANGE:
-            continue
-        count, width = encoded.values.shape
-        predicates["test"][piece.rows] = sum(len(one) for one in tests) + np.arange(count)
-        new_tests, new_operands = np.zeros(count, TEST), np.zeros(count * width, OPERAND)
-        new_tests["kind"], new_tests["count"] = encoded.test, width
-        new_tests["start"] = sum(len(one) for one in operands) + width * np.arange(count)
-        new_operands["value"] = encoded.values.ravel()
-        new_operands["start"] = encoded.text_start.ravel() + sum(len(one) for one in heaps)
-        new_operands["length"] = encoded.text_length.ravel()
-        tests.append(new_tests)
-        operands.append(new_operands)
-        heaps.append(encoded.heap)
-    held = Conjunctions(
-        attributes.dictionary.to_pylist(),
-        counts,
-        predicates,
-        np.concatenate(tests),
-        np.concatenate(operands),
-        np.concatenate(heaps),
+    numbers, weights = np.asarray(attributes.indices, np.int32), _weights(table)
+    pieces = (
+        PredicatePiece(rows, numbers[rows], operator, operands, weights[rows])
+        for rows, operator, operands in _pieces(table)
     )
-    return Triplets(ids, held)
+    return Triplets(ids, Conjunctions.from_pieces(attributes.dictionary.to_pylist(), counts, pieces))
 
 
 def _runs_of_ids(ids: Any) -> tuple[Any, np.ndarray]:

@@ -6,21 +6,21 @@ import numpy as np
 
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.batches import EventLog, MaturityReport, ThresholdBatch
-from tocsin.indexes.thresholds.boxes_kernels import (
+from tocsin.indexes.thresholds.deferred.batches import EventLog, ThresholdBatch
+from tocsin.indexes.thresholds.deferred.boxes_kernels import (
     evaluate_groups,
     find_due,
     fit_groups,
     list_places,
 )
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.common_kernels import are_set
+from tocsin.indexes.thresholds.deferred.layout import (
     BATCH,
     CHUNK,
     GRID,
     GRIDDED,
     GROUP,
     IN_CELLS,
-    LARGEST,
     LENGTH,
     NO_PLACE,
     SORTED,
@@ -29,8 +29,7 @@ from tocsin.indexes.thresholds.layout import (
     LogColumns,
     SlotColumns,
 )
-from tocsin.indexes.thresholds.slot_kernels import are_set
-from tocsin.indexes.thresholds.sweep_kernels import (
+from tocsin.indexes.thresholds.deferred.sweep_kernels import (
     AHEAD,
     SweepInput,
     ValueBuckets,
@@ -38,6 +37,8 @@ from tocsin.indexes.thresholds.sweep_kernels import (
     rank_bounds,
     sweep_boxes,
 )
+from tocsin.indexes.thresholds.layout import LARGEST
+from tocsin.indexes.thresholds.reports import MaturityReport
 from tocsin.kernels.sort import order_of
 
 #: Groups that small registrations fill in arrival order before they are sorted into tight ones.

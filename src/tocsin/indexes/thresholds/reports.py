@@ -1,12 +1,16 @@
-"""Change sets of threshold indexes: maturities and values."""
+"""Reports of kernels, and maturities and values as changes."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.arrays.changes import MATURE, VALUE, ChangeSet
+from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.thresholds.layout import Maturities
 
 #: Integers up to here are exact as doubles.
 EXACT_DOUBLE = 2**53
@@ -46,3 +50,38 @@ def _unscaled(reached: Longs | NDArray[np.uint64], scale: int) -> Floats:
         return reached.astype(np.float64) / float(scale)
     # Python divides integers with a single rounding; only huge decimals get here.
     return (reached.astype(object) / scale).astype(np.float64)
+
+
+class MaturityReport:
+    """The output buffer for maturities."""
+
+    def __init__(self, capacity: int) -> None:
+        self.rows = empty(Maturities, rows=capacity)
+
+    def reserve(self, count: int) -> None:
+        """Grow for `count` more rows."""
+        rows = self.rows
+        n_rows = int(rows.n_rows[0])
+        if n_rows + count <= len(rows.step):
+            return
+        capacity = max(n_rows + count, 2 * len(rows.step))
+        self.rows = Maturities(
+            _extended(rows.step, n_rows, capacity),
+            _extended(rows.subscription, n_rows, capacity),
+            _extended(rows.reached, n_rows, capacity),
+            rows.n_rows,
+        )
+
+    def fill(self, run: Callable[[int, Maturities], int], end: int) -> None:
+        """Call a kernel until it reaches `end`, and grow the buffer whenever it stops with that full."""
+        done = run(0, self.rows)
+        while done < end:
+            self.reserve(2 * len(self.rows.step))
+            done = run(done, self.rows)
+
+
+def _extended(column: np.ndarray, n_rows: int, capacity: int) -> np.ndarray:
+    """A copy of a column's first rows with this capacity. The rest is not touched until it is needed."""
+    extended = np.empty(capacity, column.dtype)
+    extended[:n_rows] = column[:n_rows]
+    return extended

@@ -1,8 +1,7 @@
-"""The ingest buffer, the event log, the output buffer of maturities, and batches of members."""
+"""The ingest buffer, the event log, and batches of members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.layout import (
     BATCH,
     BLOCK,
     CHUNK,
@@ -20,8 +19,7 @@ from tocsin.indexes.thresholds.layout import (
     SORTED,
     LogColumns,
 )
-from tocsin.indexes.thresholds.scan_kernels import Maturities
-from tocsin.indexes.thresholds.sweep_kernels import order_rows
+from tocsin.indexes.thresholds.deferred.sweep_kernels import order_rows
 from tocsin.kernels.sort import ascending_bits, order_of
 
 #: Capacity of the ingest buffer, and the largest batch that it takes.
@@ -179,41 +177,6 @@ def _prefix_sums(weights: Longs) -> Longs:
     of_blocks = weights.reshape(-1, BLOCK)
     sums: Longs = (np.cumsum(of_blocks, axis=1) - of_blocks).ravel()
     return sums
-
-
-def _extended(column: np.ndarray, n_rows: int, capacity: int) -> np.ndarray:
-    """A copy of a column's first rows with this capacity. The rest is not touched until it is needed."""
-    extended = np.empty(capacity, column.dtype)
-    extended[:n_rows] = column[:n_rows]
-    return extended
-
-
-class MaturityReport:
-    """The output buffer for maturities."""
-
-    def __init__(self, capacity: int) -> None:
-        self.rows = empty(Maturities, rows=capacity)
-
-    def reserve(self, count: int) -> None:
-        """Grow for `count` more rows."""
-        rows = self.rows
-        n_rows = int(rows.n_rows[0])
-        if n_rows + count <= len(rows.step):
-            return
-        capacity = max(n_rows + count, 2 * len(rows.step))
-        self.rows = Maturities(
-            _extended(rows.step, n_rows, capacity),
-            _extended(rows.subscription, n_rows, capacity),
-            _extended(rows.reached, n_rows, capacity),
-            rows.n_rows,
-        )
-
-    def fill(self, run: Callable[[int, Maturities], int], end: int) -> None:
-        """Call a kernel until it reaches `end`, and grow the buffer whenever it stops with that full."""
-        done = run(0, self.rows)
-        while done < end:
-            self.reserve(2 * len(self.rows.step))
-            done = run(done, self.rows)
 
 
 #: Members sampled to find out whether one measure dominates.

@@ -13,7 +13,8 @@ import numpy as np
 
 from tocsin.arrays.jit import lean_kernel
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.common_kernels import add_saturated, is_set, set_due
+from tocsin.indexes.thresholds.deferred.layout import (
     BATCH,
     BLOCK,
     CHUNK,
@@ -21,7 +22,6 @@ from tocsin.indexes.thresholds.layout import (
     GRID,
     GRIDDED,
     GROUP,
-    LARGEST,
     LENGTH,
     MATURED,
     SORTED,
@@ -30,8 +30,7 @@ from tocsin.indexes.thresholds.layout import (
     LogColumns,
     SlotColumns,
 )
-from tocsin.indexes.thresholds.scan_kernels import Maturities
-from tocsin.indexes.thresholds.slot_kernels import is_set
+from tocsin.indexes.thresholds.layout import LARGEST, Maturities
 
 #: Groups whose due times are compared at a time.
 STRIDE = 64
@@ -81,19 +80,6 @@ def grid_weight(boxes: BoxGroupColumns, group: int) -> int:
     cells, sums = boxes.cover_cells, boxes.grid_sums
     left, right, bottom, top = cells[0, group], cells[1, group] + 1, cells[2, group], cells[3, group] + 1
     return int(sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom])
-
-
-@lean_kernel
-def add_saturated(one: int, other: int) -> int:
-    """The sum of two non-negative numbers, at most the largest int64."""
-    return one + other if one <= LARGEST - other else LARGEST
-
-
-@lean_kernel
-def set_due(boxes: BoxGroupColumns, group: int, clock: int, missing: int) -> None:
-    """The group is due when the clock has advanced by what is missing."""
-    boxes.due[group] = add_saturated(clock, missing)
-    boxes.half_due[group] = add_saturated(clock, missing >> 1)
 
 
 @lean_kernel
@@ -155,7 +141,7 @@ def find_due(
             ):
                 missing = least_missing(boxes, slots, group)
             if missing > 0:
-                set_due(boxes, group, clock, missing)
+                set_due(boxes.due, boxes.half_due, group, clock, missing)
             else:
                 out_groups[n_due] = group
                 n_due += 1
@@ -222,7 +208,7 @@ def reschedule_group(boxes: BoxGroupColumns, slots: SlotColumns, log: LogColumns
     boxes.slack[group] = slack
     boxes.log_position[group] = log.state[LENGTH]
     boxes.base_weight[group] = grid_weight(boxes, group)
-    set_due(boxes, group, log.state[CLOCK], slack)
+    set_due(boxes.due, boxes.half_due, group, log.state[CLOCK], slack)
 
 
 @lean_kernel

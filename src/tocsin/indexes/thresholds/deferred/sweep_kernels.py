@@ -22,10 +22,10 @@ from tocsin.arrays.intrinsics import prefetch
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
 from tocsin.arrays.layout import Column, Size, empty
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.cells_kernels import add_saturated, find_bucket, set_due
-from tocsin.indexes.thresholds.layout import GROUP, MATURED, CellRangeColumns, SlotColumns
-from tocsin.indexes.thresholds.scan_kernels import Maturities
-from tocsin.indexes.thresholds.slot_kernels import is_set
+from tocsin.indexes.thresholds.deferred.cells_kernels import find_bucket
+from tocsin.indexes.thresholds.deferred.common_kernels import add_saturated, is_set, set_due
+from tocsin.indexes.thresholds.deferred.layout import GROUP, MATURED, CellRangeColumns, SlotColumns
+from tocsin.indexes.thresholds.layout import Maturities
 
 #: Rows sampled to find the column in which a part differs most.
 SAMPLE = 1024
@@ -519,6 +519,6 @@ def report_crossings(
             group = int(np.int64(place // GROUP))
             ranges.target[place] += np.uint64(need)
             ranges.slack[group] = min(ranges.slack[group], need)
-            set_due(ranges, group, clock, ranges.slack[group])
+            set_due(ranges.due, ranges.half_due, group, clock, ranges.slack[group])
     out.n_rows[0] = row
     return n_again, n_ended

@@ -13,9 +13,9 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
-from tocsin.indexes.thresholds.answers import matured_changes, value_changes
-from tocsin.indexes.thresholds.batches import MaturityReport
-from tocsin.indexes.thresholds.scan_kernels import LARGEST, ThresholdColumns, count_events
+from tocsin.indexes.thresholds.layout import LARGEST
+from tocsin.indexes.thresholds.reports import MaturityReport, matured_changes, value_changes
+from tocsin.indexes.thresholds.scan.scan_kernels import ThresholdColumns, count_events
 
 
 class ThresholdScan:

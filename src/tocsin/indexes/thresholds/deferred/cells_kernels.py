@@ -21,21 +21,20 @@ from tocsin.arrays.intrinsics import prefetch
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.common_kernels import is_set, set_due, weigh_countable
+from tocsin.indexes.thresholds.deferred.layout import (
     AHEAD,
     BLOCK_BITS,
     CELL_BLOCK,
     EVEN,
     GROUP,
     IN_CELLS,
-    LARGEST,
     CellRangeColumns,
     HistogramColumns,
     PendingColumns,
     SlotColumns,
 )
-from tocsin.indexes.thresholds.log_kernels import weigh_countable
-from tocsin.indexes.thresholds.slot_kernels import is_set
+from tocsin.indexes.thresholds.layout import LARGEST
 
 #: How far ahead the targets of writes are prefetched.
 PREFETCH_DISTANCE = 16
@@ -61,19 +60,6 @@ def find_bucket(value: float, floor: float, per_unit: float, n_buckets: int) -> 
     if place >= n_buckets:
         return n_buckets - 1
     return int(place) if place > 0 else 0
-
-
-@lean_kernel
-def add_saturated(one: int, other: int) -> int:
-    """The sum of two non-negative numbers, at most the largest int64."""
-    return one + other if one <= LARGEST - other else LARGEST
-
-
-@lean_kernel
-def set_due(ranges: CellRangeColumns, group: int, clock: int, missing: int) -> None:
-    """The group is due when the clock has advanced by what is missing."""
-    ranges.due[group] = add_saturated(clock, missing)
-    ranges.half_due[group] = add_saturated(clock, missing >> 1)
 
 
 @lean_kernel
@@ -271,7 +257,7 @@ def reschedule_group(
     ranges.slack[group] = slack
     ranges.base_weight[group] = weigh_cover(cells, ranges, group)
     ranges.segment_base_weight[group] = weigh_segments(cells, ranges, group)
-    set_due(ranges, group, clock, slack)
+    set_due(ranges.due, ranges.half_due, group, clock, slack)
 
 
 @inlined
@@ -351,7 +337,7 @@ def list_due(
             weight = weigh_segments(cells, ranges, group) - ranges.segment_base_weight[group]
             missing = ranges.slack[group] - weight
             if missing > 0:
-                set_due(ranges, group, clock, missing)
+                set_due(ranges.due, ranges.half_due, group, clock, missing)
             else:
                 out_groups[n_due] = group
                 n_due += 1

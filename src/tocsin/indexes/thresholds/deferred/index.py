@@ -18,17 +18,24 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import kernel_ready
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
-from tocsin.indexes.thresholds.answers import matured_changes, value_changes
-from tocsin.indexes.thresholds.batches import (
+from tocsin.indexes.thresholds.deferred.batches import (
     MAX_BUFFERED_BATCH,
     EventLog,
     IngestBuffer,
-    MaturityReport,
     ThresholdBatch,
 )
-from tocsin.indexes.thresholds.boxes import BoxGroups
-from tocsin.indexes.thresholds.cells import CountedEvents, HistogramCells
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.boxes import BoxGroups
+from tocsin.indexes.thresholds.deferred.cells import CountedEvents, HistogramCells
+from tocsin.indexes.thresholds.deferred.common_kernels import (
+    append_events,
+    are_set,
+    clear_bits,
+    clear_matured_places,
+    release_places,
+    set_bits,
+    weigh_countable,
+)
+from tocsin.indexes.thresholds.deferred.layout import (
     BATCH,
     BUFFERED,
     CLOCK,
@@ -36,7 +43,6 @@ from tocsin.indexes.thresholds.layout import (
     EMPTY_BOX,
     GROUP,
     IN_CELLS,
-    LARGEST,
     LENGTH,
     MATURED,
     NO_PLACE,
@@ -44,14 +50,8 @@ from tocsin.indexes.thresholds.layout import (
     READ,
     SlotColumns,
 )
-from tocsin.indexes.thresholds.log_kernels import append_events, weigh_countable
-from tocsin.indexes.thresholds.slot_kernels import (
-    are_set,
-    clear_bits,
-    clear_matured_places,
-    release_places,
-    set_bits,
-)
+from tocsin.indexes.thresholds.layout import LARGEST
+from tocsin.indexes.thresholds.reports import MaturityReport, matured_changes, value_changes
 from tocsin.kernels.sort import order_of
 
 #: Bounds of the log's capacity, in events.

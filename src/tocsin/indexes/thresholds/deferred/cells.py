@@ -11,8 +11,8 @@ from tocsin.arrays.argument_packs import ArgumentPack
 from tocsin.arrays.jit import entry_point, suppress_fp_warnings
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.thresholds.batches import MaturityReport, ThresholdBatch
-from tocsin.indexes.thresholds.cells_kernels import (
+from tocsin.indexes.thresholds.deferred.batches import ThresholdBatch
+from tocsin.indexes.thresholds.deferred.cells_kernels import (
     MemberScratch,
     absorb_events,
     count_countable,
@@ -27,12 +27,12 @@ from tocsin.indexes.thresholds.cells_kernels import (
     sum_cells,
     weigh_members,
 )
-from tocsin.indexes.thresholds.layout import (
+from tocsin.indexes.thresholds.deferred.common_kernels import are_set, release_places
+from tocsin.indexes.thresholds.deferred.layout import (
     AHEAD,
     BLOCK_BITS,
     GROUP,
     IN_CELLS,
-    LARGEST,
     MAX_SEGMENTS,
     NO_PLACE,
     PLACE_LIMIT,
@@ -41,8 +41,7 @@ from tocsin.indexes.thresholds.layout import (
     PendingColumns,
     SlotColumns,
 )
-from tocsin.indexes.thresholds.slot_kernels import are_set, release_places
-from tocsin.indexes.thresholds.sweep_kernels import (
+from tocsin.indexes.thresholds.deferred.sweep_kernels import (
     BUCKET_SCAN,
     Crossings,
     WaveletTree,
@@ -50,6 +49,8 @@ from tocsin.indexes.thresholds.sweep_kernels import (
     prepare_crossings,
     report_crossings,
 )
+from tocsin.indexes.thresholds.layout import LARGEST
+from tocsin.indexes.thresholds.reports import MaturityReport
 from tocsin.kernels.sort import order_of
 
 #: With fewer places than this per SPARSE_RATIO, compaction does not pay.

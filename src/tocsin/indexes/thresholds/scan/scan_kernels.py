@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tocsin.arrays.jit import kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
+from tocsin.indexes.thresholds.layout import LARGEST, Maturities
 
 #: Subscriptions per block.
 BLOCK = 512
-#: The largest int64.
-LARGEST = 0x7FFFFFFFFFFFFFFF
 
 
 class ThresholdColumns(NamedTuple):
@@ -35,19 +33,6 @@ class ThresholdColumns(NamedTuple):
     reached: Annotated[Longs, Column("slots")]
     #: start again from 0 after maturing.
     is_repeating: Annotated[Bools, Column("slots")]
-
-
-class Maturities(NamedTuple):
-    """Output: one row each time that a subscription matures."""
-
-    #: position of the event that crossed.
-    step: Annotated[Ints, Column("rows", fill=None)]
-    #: slot of the subscription.
-    subscription: Annotated[Ints, Column("rows", fill=None)]
-    #: the scaled weight reached; the sum of two int64 always fits.
-    reached: Annotated[NDArray[np.uint64], Column("rows", fill=None)]
-    #: rows written.
-    n_rows: Annotated[Longs, Column(1)]
 
 
 @kernel

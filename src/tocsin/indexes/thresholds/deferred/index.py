@@ -438,10 +438,6 @@ class DeferredThresholds:
             boxes.add(members, self._slots, self._log.columns)
 
     @property
-    def _n_members(self) -> int:
-        return self._boxes.n_members + (0 if self._cells is None else self._cells.n_members)
-
-    @property
     def _may_be_sparse(self) -> bool:
         """Whether enough were terminated that members should be counted again."""
         if self._n_terminated <= self._top // RECOUNT_FRACTION:

@@ -25,7 +25,7 @@ from tocsin.indexes.contract import RowIndex
 from tocsin.indexes.filters.index import FilterIndex
 from tocsin.indexes.matching import AccessIndex, IdOrder, MatchScan, PredicateColumns
 from tocsin.indexes.preferences import CandidateLists
-from tocsin.indexes.preferences.long_lists import LongLists
+from tocsin.indexes.preferences.long_lists.index import LongLists
 from tocsin.indexes.ranges import (
     RangeDistinct,
     RangeJoin,

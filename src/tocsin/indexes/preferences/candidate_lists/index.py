@@ -19,11 +19,11 @@ from tocsin.arrays.jit import entry_point, without_fp_warnings
 from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta, step_bounds
-from tocsin.indexes.preferences import layout
-from tocsin.indexes.preferences.grid import MAX_CELLS
-from tocsin.indexes.preferences.layout import DeltaEntries, LaneChanges
-from tocsin.indexes.preferences.state import CandidateListState
-from tocsin.indexes.preferences.step_kernels import apply_delta
+from tocsin.indexes.preferences.candidate_lists import layout
+from tocsin.indexes.preferences.candidate_lists.grid import MAX_CELLS
+from tocsin.indexes.preferences.candidate_lists.layout import DeltaEntries, LaneChanges
+from tocsin.indexes.preferences.candidate_lists.state import CandidateListState
+from tocsin.indexes.preferences.candidate_lists.step_kernels import apply_delta
 from tocsin.kernels.programs import Program
 from tocsin.kernels.scoring import BLOCK, score_tile
 from tocsin.kernels.status import (

@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.arrays.types import Bools, Bytes, Floats, Ints
-from tocsin.indexes.preferences.grid_kernels import BUCKETS, find_rows, locate_rows
-from tocsin.indexes.preferences.layout import NO_ROW, RowGrid, StoredRows
-from tocsin.indexes.preferences.rank_kernels import (
-    BRANCH,
-    LEAF,
-    RankingTree,
-    kd_order,
-)
+from tocsin.indexes.preferences.candidate_lists.grid_kernels import BUCKETS, find_rows, locate_rows
+from tocsin.indexes.preferences.candidate_lists.layout import NO_ROW, RowGrid, StoredRows
+from tocsin.indexes.preferences.candidate_lists.rank_kernels import BRANCH, LEAF, RankingTree, kd_order
 
 #: Cells of a grid, at most, not counting the one for rows outside.
 MAX_CELLS = 1 << 19

@@ -20,10 +20,10 @@ import numpy as np
 
 from tocsin.arrays.argument_packs import ArgumentPack, unpack
 from tocsin.arrays.intrinsics import first_bit, mask_reaching, prefetch
-from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.jit import inlined, lean_kernel, zero
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.preferences.grid_kernels import locate_rows
-from tocsin.indexes.preferences.layout import (
+from tocsin.indexes.preferences.candidate_lists.grid_kernels import locate_rows, store_rows
+from tocsin.indexes.preferences.candidate_lists.layout import (
     AT_BYTE,
     AT_ROW,
     CANDIDATE,
@@ -57,14 +57,14 @@ from tocsin.indexes.preferences.layout import (
     StoredRows,
     SubscriptionLanes,
 )
-from tocsin.indexes.preferences.patch_kernels import (
+from tocsin.indexes.preferences.candidate_lists.list_kernels import initial_size
+from tocsin.indexes.preferences.candidate_lists.patch_kernels import (
     emit_changes,
     order_affected,
     patch_lists,
     route_events,
 )
-from tocsin.indexes.preferences.rank_kernels import RankingHeap, find_refill_rows, initial_size
-from tocsin.indexes.preferences.rows_kernels import store_rows
+from tocsin.indexes.preferences.candidate_lists.rank_kernels import RankingHeap, find_refill_rows
 from tocsin.kernels.scoring import score_block
 from tocsin.kernels.status import AT, BULK, CROWDED, DONE, EVENTS_FULL, LIST_SHORT, ROWS_FULL, STALE, STEP
 
@@ -79,12 +79,6 @@ LINE = 8
 
 #: A step with fewer arriving rows never ranks all rows again.
 MIN_BULK_ROWS = 64
-
-
-@lean_kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
 
 
 @lean_kernel

@@ -11,16 +11,23 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.jit import lean_kernel, zero
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
-from tocsin.indexes.preferences.layout import (
+from tocsin.indexes.preferences.candidate_lists.layout import (
+    LOWEST_TIE,
     NO_ROW,
     CandidateRanking,
     CandidateRows,
     ListPool,
     StoredRows,
     SubscriptionLanes,
+)
+from tocsin.indexes.preferences.candidate_lists.list_kernels import (
+    initial_size,
+    is_before,
+    list_capacity,
+    refill_size,
 )
 from tocsin.kernels.score_bounds import bound_block
 from tocsin.kernels.scoring import BLOCK, score_block
@@ -29,10 +36,6 @@ from tocsin.kernels.status import DONE, POOL_FULL
 #: Rows per leaf, and leaves per branch.
 LEAF = 64
 BRANCH = 64
-
-
-#: Ranks below all other ties.
-LOWEST_TIE = -(2**63)
 
 
 class RankingTree(NamedTuple):
@@ -68,30 +71,6 @@ class RankingHeap(NamedTuple):
     block: Annotated[Floats, Column("columns", BLOCK, fill=None)]
     #: keys of the previous subscription's best rows in this one
     near: Annotated[Floats, Column("rows", fill=None)]
-
-
-@lean_kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
-
-
-@lean_kernel
-def initial_size(k: int) -> int:
-    """Initial length of a list: its excess over k covers the usual fluctuation."""
-    return k + int(2.5 * np.sqrt(k)) + 5
-
-
-@lean_kernel
-def list_capacity(k: int, size: int) -> int:
-    """Capacity of a list of `size`: it can grow by half before it moves."""
-    return min(size + size // 2 + 8, 2 * k + 16)
-
-
-@lean_kernel
-def refill_size(k: int) -> int:
-    """How many rows are not below the refill floor."""
-    return 2 * initial_size(k) - k
 
 
 @lean_kernel
@@ -150,12 +129,6 @@ def kd_order(values: Floats, leaf: int, stack: Longs, near: Floats, order: Ints)
         stack[3 * size + 4] = end
         stack[3 * size + 5] = following
         size += 2
-
-
-@lean_kernel
-def is_before(key: float, tie: int, other_key: float, other_tie: int) -> bool:
-    """Whether one place ranks before another."""
-    return key > other_key or (key == other_key and tie > other_tie)
 
 
 @lean_kernel

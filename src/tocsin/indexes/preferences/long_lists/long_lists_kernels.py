@@ -14,7 +14,7 @@ from tocsin.arrays.changes import ENTER, LEAVE, UPDATE
 from tocsin.arrays.jit import inlined, kernel, lean_kernel
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.preferences.long_lists_layout import (
+from tocsin.indexes.preferences.long_lists.layout import (
     OPEN,
     EmittedChanges,
     ListImages,

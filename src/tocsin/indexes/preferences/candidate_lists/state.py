@@ -10,8 +10,8 @@ from tocsin.arrays.columns import Slots, ensure_capacity
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.preferences import layout
-from tocsin.indexes.preferences.grid import (
+from tocsin.indexes.preferences.candidate_lists import layout
+from tocsin.indexes.preferences.candidate_lists.grid import (
     MIN_TREE_SUBSCRIPTIONS,
     active_part_flags,
     cells_of,
@@ -22,8 +22,8 @@ from tocsin.indexes.preferences.grid import (
     rows_in_parts,
     unsorted_tree,
 )
-from tocsin.indexes.preferences.grid_kernels import activate_parts, mark_reachable_cells
-from tocsin.indexes.preferences.layout import (
+from tocsin.indexes.preferences.candidate_lists.grid_kernels import activate_parts, mark_reachable_cells
+from tocsin.indexes.preferences.candidate_lists.layout import (
     TILE,
     CandidateRanking,
     CandidateRows,
@@ -34,13 +34,8 @@ from tocsin.indexes.preferences.layout import (
     StoredRows,
     SubscriptionLanes,
 )
-from tocsin.indexes.preferences.rank_kernels import (
-    RankingHeap,
-    initial_size,
-    list_capacity,
-    rank_lanes,
-    refill_size,
-)
+from tocsin.indexes.preferences.candidate_lists.list_kernels import initial_size, list_capacity, refill_size
+from tocsin.indexes.preferences.candidate_lists.rank_kernels import RankingHeap, rank_lanes
 from tocsin.indexes.preferences.terms import evaluate_weight, linear_terms
 from tocsin.kernels.programs import Program
 from tocsin.kernels.scoring import THETA

@@ -1,15 +1,23 @@
-"""Kernels of the grid: the cell of a row, and the cells that a subscription reaches."""
+"""Kernels of rows in the grid: storing rows, the cell of a row, and the cells that a subscription reaches."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.jit import lean_kernel
-from tocsin.arrays.types import Bools, Floats, Ints
-from tocsin.indexes.preferences.layout import (
+from tocsin.arrays.intrinsics import copy_streaming
+from tocsin.arrays.jit import lean_kernel, zero
+from tocsin.arrays.types import Bools, Bytes, Floats, Ints, Longs
+from tocsin.indexes.preferences.candidate_lists.layout import (
+    CANDIDATE,
+    N_ARRIVING,
+    N_LEAVING,
+    N_ROWS,
+    NO_ROW,
     STORED,
     CandidateRanking,
+    DeltaEntries,
     GridScratch,
+    PatchScratch,
     RowGrid,
     StoredRows,
     SubscriptionLanes,
@@ -19,11 +27,13 @@ from tocsin.kernels.score_bounds import bound_block
 #: Buckets per column, which map to bins.
 BUCKETS = 1024
 
+#: Rows that are stored together, at most BLOCK.
+STORE_BATCH = 256
 
-@lean_kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
+#: Kinds of runs.
+MIXED = 0
+ALL_NEW = 1
+ALL_REMOVED = 2
 
 
 @lean_kernel
@@ -246,3 +256,172 @@ def mark_reachable_cells(
         parts[size, 2 * widest + 1] = middle
         parts[size + 1, 2 * widest] = middle
         size += 2
+
+
+@lean_kernel
+def is_contiguous(row: Ints) -> bool:
+    """Whether row slots are consecutive."""
+    skew = np.int32(0)
+    first = row[0]
+    for i in range(len(row)):
+        skew |= row[i] - first - np.int32(i)
+    return bool(skew == 0)
+
+
+@lean_kernel
+def classify_run(mark: Bytes, born_after: Longs) -> int:
+    """The kind of a run of consecutive row slots: all new, all removed, or mixed.
+
+    In a window, mixed runs are the exception.
+    """
+    n_absent = 0
+    for i in range(len(mark)):
+        n_absent += 1 if mark[i] == NO_ROW else 0
+    # A sign bit, once set, stays.
+    after = 0
+    not_after = 0
+    for i in range(len(born_after)):
+        after |= born_after[i]
+        not_after |= ~born_after[i]
+    if n_absent == len(mark) and after >= 0:
+        return ALL_NEW
+    if n_absent == 0 and not_after >= 0:
+        return ALL_REMOVED
+    return MIXED
+
+
+@lean_kernel
+def remove_run(state: Longs, first: int, mark: Bytes, leaving: Ints) -> None:
+    """Record that consecutive rows, from entry `first` on, are all removed: faster than `record_rows`."""
+    n_leaving = state[N_LEAVING]
+    for i in range(len(mark)):
+        # Branch-free, because a branch would be mispredicted.
+        leaving[n_leaving] = first + i
+        n_leaving += mark[i] == CANDIDATE
+    for i in range(len(mark)):
+        mark[i] = NO_ROW
+    state[N_ROWS] -= len(mark)
+    state[N_LEAVING] = n_leaving
+
+
+@lean_kernel
+def record_rows(
+    state: Longs,
+    entries: DeltaEntries,
+    first: int,
+    n: int,
+    rows: StoredRows,
+    scratch: PatchScratch,
+) -> int:
+    """Record which rows of a run exist after the step; returns how many.
+
+    Lists the entries of these rows, and of candidates that leave.
+    """
+    entry_row = entries.row
+    born_after = entries.born_after
+    born = rows.born
+    mark = rows.mark
+    arriving = scratch.batch_rows[0]
+    n_leaving = state[N_LEAVING]
+    n_arriving = np.uint64(0)
+    n_gone = 0
+    # Unsigned, so that no index is negative.
+    for e in range(np.uint64(first), np.uint64(first + n)):
+        row = np.uint64(entry_row[e])
+        after = born_after[e]
+        before = mark[row]
+        born[row] = after
+        mark[row] = after >= 0
+        arriving[n_arriving] = e
+        n_arriving += np.uint64(after >= 0)
+        if before != NO_ROW:
+            n_gone += 1
+            if before == CANDIDATE:
+                scratch.leaving[n_leaving] = e
+                n_leaving += 1
+    state[N_ROWS] += np.int64(n_arriving) - n_gone
+    state[N_LEAVING] = n_leaving
+    return int(np.int64(n_arriving))
+
+
+@lean_kernel
+def add_parts(x: Floats, scale: float, offset: float, last: float, stride: int, part: Ints) -> None:
+    """Add a column's share of the part number of each row."""
+    for i in range(len(x)):
+        # Branch-free; NaN becomes 0.
+        place = x[i] * scale - offset
+        place = place if place > 0.0 else 0.0
+        place = place if place < last else last
+        part[i] += np.int32(place) * stride
+
+
+@lean_kernel
+def store_rows(
+    state: Longs,
+    entries: DeltaEntries,
+    begin: int,
+    end: int,
+    grid: RowGrid,
+    rows: StoredRows,
+    scratch: PatchScratch,
+) -> int:
+    """Store a step's rows; returns how many arrive.
+
+    Lists what `record_rows` does, but of arriving rows only those in active parts.
+    """
+    after = entries.after
+    active_parts = grid.active_parts
+    arriving_entries = scratch.batch_rows[0]
+    row = scratch.batch_rows[1]
+    state[N_LEAVING] = 0
+    all_arriving = 0
+    n_active = 0
+    # Column by column, for as many rows at a time as fit the first-level cache.
+    for first in range(begin, end, STORE_BATCH):
+        last = min(first + STORE_BATCH, end)
+        n = last - first
+        start = int(np.int64(entries.row[first]))
+        mark = rows.mark[start : start + n]
+        kind = MIXED
+        if is_contiguous(entries.row[first:last]):
+            kind = classify_run(mark, entries.born_after[first:last])
+        if kind == ALL_REMOVED:
+            remove_run(state, first, mark, scratch.leaving)
+            continue
+        if kind == ALL_NEW:
+            copy_streaming(rows.born[start : start + n], entries.born_after[first:last])
+            for i in range(n):
+                mark[i] = STORED
+            for i in range(n):
+                arriving_entries[i] = first + i
+            state[N_ROWS] += n
+        else:
+            n = record_rows(state, entries, first, n, rows, scratch)
+        all_arriving += n
+        part = scratch.batch_rows[2, :n]
+        column = scratch.score[:n]
+        for i in range(n):
+            part[i] = 0
+        if kind == MIXED:
+            for i in range(n):
+                row[i] = entries.row[np.uint64(arriving_entries[i])]
+        for c in range(rows.values.shape[0]):
+            if kind == ALL_NEW:
+                for i in range(n):
+                    column[i] = after[np.uint64(first + i), np.uint64(c)]
+                copy_streaming(rows.values[c, start : start + n], column)
+            else:
+                for i in range(n):
+                    column[i] = after[np.uint64(arriving_entries[i]), c]
+                for i in range(n):
+                    rows.values[c, np.uint64(row[i])] = column[i]
+            add_parts(
+                column, grid.part_scale[c], grid.part_offset[c], grid.last_part[c], grid.part_stride[c], part
+            )
+        for i in range(n):
+            whole = part[i]
+            # Branch-free, because a branch would be mispredicted.
+            scratch.arriving[n_active] = arriving_entries[i]
+            n_active += (active_parts[np.uint64(whole >> 3)] >> (whole & 7)) & 1
+    state[N_ARRIVING] = n_active
+    return all_arriving

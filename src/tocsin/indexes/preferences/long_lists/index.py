@@ -17,8 +17,8 @@ from tocsin.arrays.jit import entry_point, suppress_fp_warnings
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, SubscriptionBounds, step_bounds
-from tocsin.indexes.preferences import long_lists_kernels as kernels
-from tocsin.indexes.preferences.long_lists_layout import (
+from tocsin.indexes.preferences.long_lists import long_lists_kernels as kernels
+from tocsin.indexes.preferences.long_lists.layout import (
     CURSOR_SIZE,
     OPEN,
     EmittedChanges,

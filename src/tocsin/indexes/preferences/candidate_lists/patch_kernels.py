@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs, Ops
-from tocsin.indexes.preferences.layout import (
+from tocsin.indexes.preferences.candidate_lists.layout import (
     LOWEST_TIE,
     N_AFFECTED,
     N_EVENTS,
@@ -27,7 +27,7 @@ from tocsin.indexes.preferences.layout import (
     StoredRows,
     SubscriptionLanes,
 )
-from tocsin.indexes.preferences.rows_kernels import (
+from tocsin.indexes.preferences.candidate_lists.list_kernels import (
     initial_size,
     insert_listed,
     max_size,

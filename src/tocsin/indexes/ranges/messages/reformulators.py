@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.batch import PaintBatch
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.messages import Messages, Reformulator
-from tocsin.indexes.ranges.messages.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
+from tocsin.indexes.ranges.messages.painters.batch import PaintBatch
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.messages.receivers import fit_messages
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
 from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
 from tocsin.indexes.ranges.structures.points import Points
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from tocsin.arrays.layout import check_layout, empty
 from tocsin.arrays.types import Longs
-from tocsin.indexes.ranges.messages.dense_kernels import paint_events
 from tocsin.indexes.ranges.messages.messages import Reformulator, RowEvents
-from tocsin.indexes.ranges.messages.posts_kernels import SAMPLED, Posts
-from tocsin.indexes.ranges.messages.single_kernels import Shown, emit_best
+from tocsin.indexes.ranges.messages.painters.dense_kernels import paint_events
+from tocsin.indexes.ranges.messages.painters.posts_kernels import SAMPLED, Posts
+from tocsin.indexes.ranges.messages.painters.single_kernels import Shown, emit_best
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, BlockedColumns
 
 #: Initial capacity for the rows passed on either side.

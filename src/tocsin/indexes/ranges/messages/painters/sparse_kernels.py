@@ -26,7 +26,8 @@ from tocsin.arrays.bits import first_bit
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.events_kernels import (
+from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.events_kernels import (
     RowMove,
     end_move,
     is_idle,
@@ -34,8 +35,7 @@ from tocsin.indexes.ranges.messages.events_kernels import (
     write_box,
     write_payload,
 )
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
-from tocsin.indexes.ranges.messages.posts_kernels import (
+from tocsin.indexes.ranges.messages.painters.posts_kernels import (
     Posts,
     Span,
     add_post,
@@ -44,7 +44,7 @@ from tocsin.indexes.ranges.messages.posts_kernels import (
     move_span,
     set_posts,
 )
-from tocsin.indexes.ranges.messages.sparse_grid_kernels import paint_grid, window_area
+from tocsin.indexes.ranges.messages.painters.sparse_grid_kernels import paint_grid, window_area
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import has_capacity
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BlockedColumns
 from tocsin.indexes.ranges.structures.points_kernels import (

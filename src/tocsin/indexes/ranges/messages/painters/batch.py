@@ -17,7 +17,8 @@ import numpy as np
 
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.batch_kernels import (
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.batch_kernels import (
     BETTER,
     GONE,
     SHOWN,
@@ -26,8 +27,7 @@ from tocsin.indexes.ranges.messages.batch_kernels import (
     outline_rows,
     paint_rows,
 )
-from tocsin.indexes.ranges.messages.dense import PaintDense
-from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
 from tocsin.indexes.ranges.structures.blocked_rows_layout import STRIDE
 from tocsin.kernels.status import FULL
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from tocsin.arrays.types import Floats
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.batch import NetChanges, PaintBatch
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.messages import RowEvents
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.painters.batch import NetChanges, PaintBatch
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.structures.blocked_rows_layout import NEVER
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.events_kernels import write_box
 from tocsin.indexes.ranges.messages.messages import Messages
+from tocsin.indexes.ranges.messages.painters.events_kernels import write_box
 from tocsin.indexes.ranges.structures.points_kernels import (
     Grid,
     Rectangle,

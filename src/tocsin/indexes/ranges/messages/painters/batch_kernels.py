@@ -14,8 +14,8 @@ import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.messages.events_kernels import write_payload, write_tile
 from tocsin.indexes.ranges.messages.messages import EVENT, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.events_kernels import write_payload, write_tile
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     find_last,
     first_left,

@@ -6,10 +6,10 @@ import numpy as np
 
 from tocsin.arrays.layout import check_layout, empty
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.dense import SIDE, enough_shown, new_posts
 from tocsin.indexes.ranges.messages.messages import Reformulator, RowEvents
-from tocsin.indexes.ranges.messages.single_kernels import Shown, emit_best_known
-from tocsin.indexes.ranges.messages.sparse_kernels import (
+from tocsin.indexes.ranges.messages.painters.dense import SIDE, enough_shown, new_posts
+from tocsin.indexes.ranges.messages.painters.single_kernels import Shown, emit_best_known
+from tocsin.indexes.ranges.messages.painters.sparse_kernels import (
     N_SEARCHES,
     N_SNAPS,
     Nearby,

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Longs
-from tocsin.indexes.ranges.messages.events_kernels import (
+from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.events_kernels import (
     end_move,
     is_idle,
     next_move,
     write_payload,
     write_tile,
 )
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
-from tocsin.indexes.ranges.messages.posts_kernels import (
+from tocsin.indexes.ranges.messages.painters.posts_kernels import (
     Posts,
     Span,
     add_post,

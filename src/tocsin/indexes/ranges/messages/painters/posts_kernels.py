@@ -19,7 +19,7 @@ from tocsin.arrays.bits import NEVER, first_bit, last_bit, order_key
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.events_kernels import RowMove
+from tocsin.indexes.ranges.messages.painters.events_kernels import RowMove
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import is_below, lower_of
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, GROUP, N_GROUPS, BlockedColumns
 

@@ -24,11 +24,11 @@ from tocsin.arrays.bits import first_bit, last_bit
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.events_kernels import RowMove, end_move, is_idle, next_move
 from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
-from tocsin.indexes.ranges.messages.posts_kernels import next_block
-from tocsin.indexes.ranges.messages.sparse_grid_kernels import find_some
-from tocsin.indexes.ranges.messages.sparse_kernels import N_SEARCHES, N_SNAPS
+from tocsin.indexes.ranges.messages.painters.events_kernels import RowMove, end_move, is_idle, next_move
+from tocsin.indexes.ranges.messages.painters.posts_kernels import next_block
+from tocsin.indexes.ranges.messages.painters.sparse_grid_kernels import find_some
+from tocsin.indexes.ranges.messages.painters.sparse_kernels import N_SEARCHES, N_SNAPS
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import has_capacity, is_below
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BLOCK, BlockedColumns
 from tocsin.indexes.ranges.structures.points_kernels import (

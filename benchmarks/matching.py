@@ -30,7 +30,7 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.strings import StringInterner
 from tocsin.arrays.types import Ints
 from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, IdOrder, MatchScan
-from tocsin.indexes.matching.common_kernels import KINDS
+from tocsin.indexes.matching.layout import KINDS
 from tocsin.indexes.matching.reports import changes_of
 from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex, TreeOptions
 from tocsin.papers.be_star_tree.workload import Knobs, boxes, planted, points

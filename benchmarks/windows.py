@@ -22,7 +22,7 @@ from benchmarks.instrument.arguments import numbered
 from benchmarks.window_parts.measuring import Entry, Measure, measure, warm_up
 from benchmarks.window_parts.workloads import ANT, IND, PRODUCT, SQUARES, Workload
 from tocsin.indexes.contract import RowIndex
-from tocsin.indexes.preferences.index import CandidateLists
+from tocsin.indexes.preferences.candidate_lists.index import CandidateLists
 from tocsin.papers.sliding_windows.baselines import MatrixRecompute, ThresholdSortedLists
 from tocsin.papers.sliding_windows.scan import PreferenceScan
 from tocsin.papers.sliding_windows.tma import SkybandMonitoring, TopKMonitoring

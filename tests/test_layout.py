@@ -17,7 +17,9 @@ from tocsin.kernels import status
 PACKAGE = ROOT / "src" / "tocsin"
 LAYERS = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists())
 #: More want a folder of their own.
-MOST_FILES = 20
+MOST_FILES = 19
+#: Fewer where several indexes answer a question: each has a folder.
+MOST_INDEX_FILES = 13
 #: Lines after which a module wants splitting.
 MOST_LINES = 600
 #: Parameters of a function that is no kernel.
@@ -51,8 +53,13 @@ def test_no_class_name_stands_for_two_things(layer: str) -> None:
 
 
 def test_folders_can_be_looked_over() -> None:
-    sizes = {folder: len(list(folder.glob("*.py"))) for folder in PACKAGE.rglob("*") if folder.is_dir()}
-    assert {str(folder.relative_to(PACKAGE)): n for folder, n in sizes.items() if n > MOST_FILES} == {}
+    sizes = {
+        folder.relative_to(PACKAGE): len(list(folder.glob("*.py")))
+        for folder in PACKAGE.rglob("*")
+        if folder.is_dir()
+    }
+    most = {place: MOST_INDEX_FILES if place.parts[0] == "indexes" else MOST_FILES for place in sizes}
+    assert {str(place): n for place, n in sizes.items() if n > most[place]} == {}
 
 
 def test_modules_are_not_too_long() -> None:

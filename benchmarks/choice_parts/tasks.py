@@ -11,7 +11,7 @@ import numpy as np
 
 from tocsin.arrays.types import Floats, Longs
 from tocsin.indexes.matching import Conjunctions, Events
-from tocsin.indexes.matching.common_kernels import KINDS
+from tocsin.indexes.matching.layout import KINDS
 from tocsin.papers.be_star_tree.workload import boxes, points
 
 #: Subscriptions that hold an event, on average, where the width follows from it.

@@ -27,8 +27,8 @@ from tocsin.indexes.filters.index import FilterIndex
 from tocsin.indexes.matching import AccessIndex, MatchScan
 from tocsin.indexes.preferences import CandidateLists
 from tocsin.indexes.ranges import BoxTotals, MinMaxTiles, RangeDistinct, RangeTotals, TopKBoxTree, TopKTiles
-from tocsin.indexes.ranges.messages.dense import PaintDense
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, TreeSettings
 from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
 from tocsin.kernels.programs import program

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.range_parts.workloads import draw
 from tocsin.arrays.types import Floats
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.papers.network.workloads import DOMAIN, Rows, normal_ranges, ranges, stocks
 from tocsin.papers.topk_paint.unicast import Unicast
 

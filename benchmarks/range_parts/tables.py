@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from benchmarks.range_parts.workloads import EVENTS, ROWS, SUBSCRIPTIONS, Table, draw, ranges
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.messages import Messages
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.messages.receivers import receiver_counts
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
 from tocsin.indexes.ranges.structures.points import Points
 from tocsin.papers.topk_paint.relax import relax_events
 

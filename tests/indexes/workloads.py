@@ -20,17 +20,12 @@ from tests.planning.indexes import aggregate_index, matching, minmax_of_range, t
 from tocsin.arrays.changes import LEAVE
 from tocsin.arrays.strings import StringInterner
 from tocsin.arrays.types import Bools
+from tocsin.engine.conversion.events import events_from_rows
 from tocsin.indexes.contract import RowIndex
 from tocsin.indexes.filters.index import FilterIndex
-from tocsin.indexes.matching import (
-    AccessIndex,
-    IdOrder,
-    MatchScan,
-    PredicateColumns,
-    events_from_rows,
-)
+from tocsin.indexes.matching import AccessIndex, IdOrder, MatchScan, PredicateColumns
 from tocsin.indexes.preferences import CandidateLists
-from tocsin.indexes.preferences.long_lists import LongLists
+from tocsin.indexes.preferences.long_lists.index import LongLists
 from tocsin.indexes.ranges import (
     RangeDistinct,
     RangeJoin,

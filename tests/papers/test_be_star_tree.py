@@ -21,10 +21,11 @@ from tests.indexes.matching.test_scan import (
     slots_of,
 )
 from tests.oracles.matching import Matching
-from tocsin.indexes.matching import MatchScan, PredicateColumns, bounds, events_from_rows
+from tocsin.engine.conversion.events import events_from_rows
+from tocsin.indexes.matching import MatchScan, PredicateColumns
+from tocsin.indexes.matching.access import bounds
 from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_BITS
-from tocsin.indexes.matching.common_kernels import PREDICATE, SLOT
-from tocsin.indexes.matching.score_kernels import SUM
+from tocsin.indexes.matching.layout import PREDICATE, SLOT, SUM
 from tocsin.papers.be_star_tree import BEStarTree, BETree, CountingIndex, KIndex, TreeOptions
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes, pack_expressions
 from tocsin.papers.be_star_tree.betree_layout_kernels import N_NODES

@@ -15,7 +15,7 @@ from tests.oracles.members import MemberRow, Query, Steps
 from tests.oracles.windows import top_k
 from tocsin.arrays.types import Floats
 from tocsin.indexes.contract import RowDelta, RowIndex
-from tocsin.indexes.preferences.index import CandidateLists
+from tocsin.indexes.preferences.candidate_lists.index import CandidateLists
 from tocsin.kernels.programs import Program, program
 from tocsin.papers.sliding_windows.baselines import MatrixRecompute, ThresholdSortedLists
 from tocsin.papers.sliding_windows.scan import PreferenceScan

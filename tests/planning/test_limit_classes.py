@@ -15,7 +15,7 @@ from tests.indexes.ranges.test_tiles import SwitchMachine
 from tests.planning.indexes import topk_of_range
 from tocsin.indexes.contract import ABSENT, RowDelta, RowIndex
 from tocsin.indexes.preferences import CandidateLists
-from tocsin.indexes.preferences.long_lists import LongLists
+from tocsin.indexes.preferences.long_lists.index import LongLists
 from tocsin.indexes.ranges import TopKBoxTree
 from tocsin.kernels.programs import Program, program
 from tocsin.planning.limit_classes import ByLimit, LimitClass

@@ -22,8 +22,8 @@ from tocsin.indexes.contract import RankedRangeIndex, RowDelta
 from tocsin.indexes.ranges import TopKBoxTree, TopKTiles
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS
 from tocsin.indexes.thresholds import DeferredThresholds
-from tocsin.indexes.thresholds.index import MIN_LOG_CAPACITY
-from tocsin.indexes.thresholds.layout import GROUP
+from tocsin.indexes.thresholds.deferred.index import MIN_LOG_CAPACITY
+from tocsin.indexes.thresholds.deferred.layout import GROUP
 from tocsin.language import Catalog, Join, Plan, parse, plan
 from tocsin.network.areas import points_of
 from tocsin.network.edges import Edge

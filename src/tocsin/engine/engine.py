@@ -18,6 +18,7 @@ from tocsin.engine import saving
 from tocsin.engine.conversion.durations import microseconds
 from tocsin.engine.conversion.exactness import check_limits, least_limits, rows_beyond
 from tocsin.engine.conversion.intake import read_batch, refuse_nulls
+from tocsin.engine.conversion.predicates import conjunctions_from_triplets
 from tocsin.engine.conversion.text import is_text, text_of
 from tocsin.engine.groups import MatchGroup, Source
 from tocsin.engine.pair_bound import PairBound
@@ -31,7 +32,6 @@ from tocsin.engine.spaces.space_registry import SpaceRegistry
 from tocsin.engine.statements import StatementPlanner
 from tocsin.engine.subscriptions import Subscriptions, check_live_rows
 from tocsin.errors import DuplicateSource, ParameterError, RowError, UnknownSource
-from tocsin.indexes.matching import conjunctions_from_triplets
 from tocsin.planning import check_indexes
 
 NO_ROWS = np.empty(0, np.int64)

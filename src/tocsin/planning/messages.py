@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tocsin.indexes.ranges.messages.batch import PaintBatch
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.distinct import DistinctMessages
-from tocsin.indexes.ranges.messages.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
+from tocsin.indexes.ranges.messages.painters.batch import PaintBatch
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.messages.reformulators import Painters, RankedMessages
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
 
 #: Painters of top-k.
 RANKED = Painters(

@@ -24,6 +24,7 @@ from tests.indexes.matching.test_scan import (
 from tests.oracles.matching import Matching, Predicate
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.strings import StringInterner
+from tocsin.engine.conversion.events import events_from_rows
 from tocsin.indexes.matching import (
     AccessIndex,
     Conjunctions,
@@ -31,14 +32,13 @@ from tocsin.indexes.matching import (
     IdOrder,
     MatchScan,
     PredicateColumns,
-    bounds,
-    events_from_rows,
+    report_kernels,
 )
 from tocsin.indexes.matching.access import (
+    bounds,
     build_kernels,
     layout_kernels,
     order_kernels,
-    report_kernels,
     search_kernels,
     visit_kernels,
 )

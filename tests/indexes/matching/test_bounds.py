@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tocsin.arrays.intrinsics import LANES
 from tocsin.arrays.jit import kernel
-from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
-from tocsin.indexes.matching.bounds import spaced_bounds
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
+from tocsin.indexes.matching.access.bounds import spaced_bounds
 
 numbers = st.integers(-40, 40).map(float) | st.sampled_from([-np.inf, np.inf, 0.5])
 

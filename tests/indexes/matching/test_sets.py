@@ -7,14 +7,12 @@ from math import prod
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin import Engine, RowError
-from tocsin.indexes.matching import sets
+from tocsin import Engine
+from tocsin.engine.conversion import event_sets
 
 VALUE = st.sampled_from([1, 2, 3.5, True, "x", "y"])
 ROW = st.dictionaries(
@@ -46,7 +44,7 @@ def _values(row: dict[str, Any], name: str) -> list[Any]:
     return [each for each in (value if isinstance(value, list) else [value]) if each is not None]
 
 
-@pytest.mark.parametrize("most", [sets.MAX_PLAIN_EVENTS, 2])
+@pytest.mark.parametrize("most", [event_sets.MAX_PLAIN_EVENTS, 2])
 @pytest.mark.parametrize("score", ["sum", "max", "min", "product"])
 @settings(max_examples=40, deadline=None)
 @given(
@@ -78,37 +76,11 @@ def test_a_condition_holds_if_one_value_does(
         if top is not None:
             found = sorted(found, key=lambda match: (-match[1], match[0]))[:top]
         expected += [(place, sid, total) for sid, total in found]
-    with patch.object(sets, "MAX_PLAIN_EVENTS", most):
+    with patch.object(event_sets, "MAX_PLAIN_EVENTS", most):
         changes = engine.publish("s", rows, top=top).to_pylist()
         again = Engine.from_state(*engine.state()).publish("s", rows, top=top).to_pylist()
     assert [(change["seq"], change["subscription"], change["score"]) for change in changes] == expected
     assert [(change["subscription"], change["score"]) for change in again] == [each[1:] for each in expected]
-
-
-def test_lists_of_every_container() -> None:
-    forms: list[Any] = [
-        [{"tag": ["x", "y"], "n": 1}, {"n": 1}],
-        [{"tag": {"x", "y"}, "n": 1}, {"n": 1}],
-        [{"tag": np.array(["x", "y"]), "n": 1}, {"n": 1}],
-        {"tag": [["x", "y"], None], "n": [1, 1]},
-        pa.table({"tag": pa.array([["x", "y"], None]), "n": [1, 1]}),
-        pa.table({"tag": pa.array([["x", "y"], None], pa.large_list(pa.large_string())), "n": [1, 1]}),
-        pa.table(
-            {
-                "all": pa.array([{"tag": ["x", "y"]}, None], pa.map_(pa.string(), pa.list_(pa.string()))),
-                "n": [1, 1],
-            }
-        ),
-    ]
-    for form in forms:
-        engine = Engine()
-        engine.create_stream("s")
-        engine.subscribe("SELECT * FROM s WHERE tag = 'y' AND n = 1", id="q")
-        changes = engine.publish("s", form, rows=True).to_pylist()
-        assert [(change["seq"], change["subscription"]) for change in changes] == [(0, "q")], form
-        assert '"tag": [' in changes[0]["row"]
-    with pytest.raises(RowError, match="a list must hold single values"):
-        engine.publish("s", [{"tag": [["x"]]}])
 
 
 def test_explain_of_an_event_with_lists() -> None:

@@ -15,17 +15,10 @@ from tests.indexes.matching.test_access import names_of, same
 from tests.indexes.matching.test_scan import MatchMachine, id_order, matches, slots_of
 from tests.oracles.matching import Matching
 from tocsin.arrays.types import Floats
-from tocsin.indexes.matching import (
-    AccessIndex,
-    Conjunctions,
-    Events,
-    MatchScan,
-    PredicateColumns,
-    events_from_rows,
-    single_range_kernels,
-)
-from tocsin.indexes.matching.access import segments
-from tocsin.indexes.matching.single_ranges import SingleRangeSegment
+from tocsin.engine.conversion.events import events_from_rows
+from tocsin.indexes.matching import AccessIndex, Conjunctions, Events, MatchScan, PredicateColumns
+from tocsin.indexes.matching.access import segments, single_range_kernels
+from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment
 from tocsin.papers.be_star_tree.workload import boxes, numeric_conjunctions, points
 
 COUNT = 600 if INTERPRETED else 30_000

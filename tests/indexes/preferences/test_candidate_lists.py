@@ -15,11 +15,11 @@ from tests.oracles.windows import top_k, top_k_changes
 from tocsin.arrays.changes import ENTER
 from tocsin.arrays.types import Ints
 from tocsin.indexes.contract import RowIndex
-from tocsin.indexes.preferences import layout
-from tocsin.indexes.preferences import state as list_state
-from tocsin.indexes.preferences.grid import cells_of, new_grid
-from tocsin.indexes.preferences.index import CandidateLists
-from tocsin.indexes.preferences.step_kernels import apply_steps
+from tocsin.indexes.preferences.candidate_lists import layout
+from tocsin.indexes.preferences.candidate_lists import state as list_state
+from tocsin.indexes.preferences.candidate_lists.grid import cells_of, new_grid
+from tocsin.indexes.preferences.candidate_lists.index import CandidateLists
+from tocsin.indexes.preferences.candidate_lists.step_kernels import apply_steps
 from tocsin.kernels.programs import Program, program
 from tocsin.papers.sliding_windows.scan import PreferenceScan
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 
 from tests.indexes.preferences.machine import PreferenceMachine
 from tocsin.indexes.contract import RowIndex
-from tocsin.indexes.preferences.long_lists import LongLists
+from tocsin.indexes.preferences.long_lists.index import LongLists
 from tocsin.kernels.programs import Program
 
 

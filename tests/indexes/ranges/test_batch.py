@@ -20,8 +20,8 @@ from tests.indexes.ranges.test_dense import (
 )
 from tests.oracles.ranges_messages import World, fewest_messages
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.batch import PaintBatch, PaintCoalesce
-from tocsin.indexes.ranges.messages.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.batch import PaintBatch, PaintCoalesce
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
 from tocsin.indexes.ranges.messages.receivers import Receivers, receiver_counts
 from tocsin.papers.topk_paint.relax import RelaxedSubscriber, relax_events
 from tocsin.papers.topk_paint.unicast import Unicast

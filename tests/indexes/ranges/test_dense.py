@@ -15,10 +15,10 @@ from tests.conftest import INTERPRETED
 from tests.oracles.ranges_messages import World, fewest_tiles
 from tocsin.arrays.types import Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.dense import PaintDense
-from tocsin.indexes.ranges.messages.dense_kernels import paint_events
 from tocsin.indexes.ranges.messages.messages import Messages, Reformulator, RowEvents
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.dense_kernels import paint_events
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 
 XS = [-math.inf, 0.0, 1.0, 2.0, 3.0, math.inf]
 #: Bounds of subscriptions: at the rows, between them, and beyond all.

@@ -20,7 +20,7 @@ from tests.indexes.ranges.test_dense import (
 from tests.indexes.ranges.test_sparse import Ranges, some_ranges
 from tests.oracles.ranges_messages import World
 from tocsin.indexes.ranges.messages.messages import Reformulator
-from tocsin.indexes.ranges.messages.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
+from tocsin.indexes.ranges.messages.painters.minmax import MinMaxBatch, MinMaxDense, MinMaxSparse
 from tocsin.papers.topk_paint.minmax import BAD, GOOD, IGNORABLE, MarHull
 
 #: Risk and price-to-earning ratio of the paper's stocks t1 … t8, as its Figure 1 and its text give them.

@@ -24,10 +24,10 @@ from tests.oracles.ranges_boxes import fewest_boxes
 from tests.oracles.ranges_messages import World
 from tocsin.arrays.types import Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.messages import RowEvents
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
-from tocsin.indexes.ranges.messages.sparse_kernels import paint_sparsely
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
+from tocsin.indexes.ranges.messages.painters.sparse_kernels import paint_sparsely
 
 Ranges = list[tuple[float, float]]
 #: Some of the subscriptions that there could be; one may be there twice.

@@ -22,8 +22,9 @@ from tests.indexes.thresholds.machine import (
 from tests.test_signatures import signatures
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Ints
-from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan, batches, boxes, cells
-from tocsin.indexes.thresholds import index as deferred
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
+from tocsin.indexes.thresholds.deferred import batches, boxes, cells
+from tocsin.indexes.thresholds.deferred import index as deferred
 
 
 @pytest.fixture(params=["as they are", "hasty"])

@@ -29,11 +29,8 @@ from tests.indexes.thresholds.machine import (
 )
 from tests.oracles.thresholds import Thresholds
 from tests.planning.indexes import thresholds
-from tocsin.indexes.thresholds import (
-    DeferredThresholds,
-    ThresholdScan,
-    scan_kernels,
-)
+from tocsin.indexes.thresholds import DeferredThresholds, ThresholdScan
+from tocsin.indexes.thresholds.scan import scan_kernels
 from tocsin.papers.thresholding import baselines_kernels, nested_trees_kernels, tracking_kernels
 from tocsin.papers.thresholding.baselines import IntervalTree, RTree, SegmentIntervalTree
 from tocsin.papers.thresholding.tracking import EndpointTrees

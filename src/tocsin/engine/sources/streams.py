@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from tocsin.arrays.types import Arrays, Floats, Longs
 from tocsin.engine.conversion.arrow import one_array
+from tocsin.engine.conversion.event_sets import sets_from_rows
+from tocsin.engine.conversion.events import SeveralValues, events_from_columns, events_from_rows, row_of
 from tocsin.engine.conversion.exactness import check_limits, comparison_limits
 from tocsin.engine.conversion.floats import coordinates_of
 from tocsin.engine.conversion.intake import (
@@ -27,15 +29,7 @@ from tocsin.engine.conversion.values import Moment, is_null_value, python_value
 from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.errors import RowError
 from tocsin.grids import grid_of
-from tocsin.indexes.matching import (
-    Events,
-    EventSets,
-    SeveralValues,
-    events_from_columns,
-    events_from_rows,
-    row_of,
-    sets_from_rows,
-)
+from tocsin.indexes.matching import Events, EventSets
 from tocsin.language import Selected, SourceSchema
 
 

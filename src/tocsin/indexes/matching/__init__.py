@@ -1,21 +1,13 @@
 """Boolean expressions over events: which conjunctions does an event satisfy, and which score best?"""
 
 from tocsin.indexes.matching.access.index import AccessIndex
-from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns
-from tocsin.indexes.matching.events import (
-    Events,
-    SeveralValues,
-    events_from_columns,
-    events_from_rows,
-    row_of,
-)
+from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, count_saved
+from tocsin.indexes.matching.events import Events
 from tocsin.indexes.matching.examine import examine, verdict
 from tocsin.indexes.matching.index import EventMatcher
-from tocsin.indexes.matching.scan import MatchScan
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.sets import EventSets, sets_from_rows
-from tocsin.indexes.matching.store import count_saved
-from tocsin.indexes.matching.triplets import conjunctions_from_triplets
+from tocsin.indexes.matching.layout import SCORES, IdOrder
+from tocsin.indexes.matching.scan.index import MatchScan
+from tocsin.indexes.matching.sets import EventSets
 
 __all__ = [
     "SCORES",
@@ -27,13 +19,7 @@ __all__ = [
     "IdOrder",
     "MatchScan",
     "PredicateColumns",
-    "SeveralValues",
-    "conjunctions_from_triplets",
     "count_saved",
-    "events_from_columns",
-    "events_from_rows",
     "examine",
-    "row_of",
-    "sets_from_rows",
     "verdict",
 ]

@@ -10,7 +10,7 @@ alone do not decide points at a test, and a test at a run of operands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -20,7 +20,8 @@ import pyarrow as pa
 from tocsin.arrays.strings_kernels import copy_texts
 from tocsin.arrays.texts import Strings, texts_of
 from tocsin.arrays.types import Arrays, Bools, Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import read_prefixes
+from tocsin.indexes.matching.layout import (
     BOOLEAN,
     KINDS,
     NONE_OF,
@@ -39,7 +40,6 @@ from tocsin.indexes.matching.common_kernels import (
     TEXT_NONE_OF,
     TEXT_ONE_OF,
     Records,
-    read_prefixes,
 )
 
 Operand: TypeAlias = "Floats | Bools | Strings"
@@ -85,8 +85,21 @@ class PredicateColumns(NamedTuple):
     weight: Floats
 
 
+class PredicatePiece(NamedTuple):
+    """Predicates with the same operator, and with operands of the same kind and number."""
+
+    #: which of the predicates these are
+    rows: slice | Longs
+    #: of all, or int32 (n,): its number in the names of the conjunctions
+    attribute: int | Ints
+    operator: str
+    operands: tuple[Operand, ...]
+    #: float64 (n,)
+    weight: Floats
+
+
 class EncodedPredicates(NamedTuple):
-    """A `PredicateColumns` encoded: n rows."""
+    """Predicates of one operator encoded: n rows."""
 
     kind: int
     test: int
@@ -101,15 +114,15 @@ class EncodedPredicates(NamedTuple):
     heap: Bytes
 
 
-def encode_predicates(predicates: PredicateColumns) -> EncodedPredicates:
+def encode_predicates(operator: str, operands: tuple[Operand, ...]) -> EncodedPredicates:
     """Filter, test and operands. Cost: linear in the operands."""
-    first = predicates.operands[0]
+    first = operands[0]
     if isinstance(first, pa.Array | pa.ChunkedArray):
-        return _encode_texts(predicates)
-    values = np.column_stack([np.asarray(operand, np.float64) for operand in predicates.operands])
+        return _encode_texts(operator, operands)
+    values = np.column_stack([np.asarray(operand, np.float64) for operand in operands])
     kind = BOOLEAN if first.dtype == np.bool_ else NUMBER
-    test = _NUMBER_TESTS.get(predicates.operator, RANGE)
-    low, high = _filter(predicates.operator, values)
+    test = _NUMBER_TESTS.get(operator, RANGE)
+    low, high = _filter(operator, values)
     if test == RANGE:
         values = values[:, :0]
     nothing = np.zeros(values.shape, np.int64)
@@ -125,21 +138,17 @@ def prefixes_of(heap: Bytes, starts: Longs, lengths: Ints) -> Floats:
     return prefixes
 
 
-def _encode_texts(predicates: PredicateColumns) -> EncodedPredicates:
-    texts = [
-        texts_of(operand)
-        for operand in predicates.operands
-        if isinstance(operand, pa.Array | pa.ChunkedArray)
-    ]
+def _encode_texts(operator: str, operands: tuple[Operand, ...]) -> EncodedPredicates:
+    texts = [texts_of(operand) for operand in operands if isinstance(operand, pa.Array | pa.ChunkedArray)]
     bases = np.cumsum([0, *(len(text.heap) for text in texts)])
     starts = np.column_stack([text.offsets[:-1] + base for text, base in zip(texts, bases[:-1], strict=True)])
     lengths = np.column_stack([np.diff(text.offsets) for text in texts]).astype(np.int32)
     heap = np.concatenate([text.heap for text in texts])
     values = prefixes_of(heap, starts.ravel(), lengths.ravel()).reshape(starts.shape)
     # The filter must pass equal prefixes, whatever the operator: the closed one does.
-    closed = {"<": "<=", ">": ">="}.get(predicates.operator, predicates.operator)
+    closed = {"<": "<=", ">": ">="}.get(operator, operator)
     low, high = _filter(closed, values)
-    return EncodedPredicates(TEXT, _TEXT_TESTS[predicates.operator], low, high, values, starts, lengths, heap)
+    return EncodedPredicates(TEXT, _TEXT_TESTS[operator], low, high, values, starts, lengths, heap)
 
 
 def _filter(operator: str, values: Floats) -> tuple[Floats, Floats]:
@@ -198,20 +207,45 @@ class Conjunctions(NamedTuple):
     def from_columns(cls, columns: Sequence[PredicateColumns], count: int) -> Conjunctions:
         """`count` conjunctions, each with one predicate of every column set. Cost: linear in the operands."""
         width = len(columns)
-        names: dict[str, int] = {}
-        predicates = np.zeros(count * width, PREDICATE)
-        predicates["test"] = -1
+        numbers: dict[str, int] = {}
+        pieces = [
+            PredicatePiece(
+                slice(place, None, width),
+                numbers.setdefault(column.attribute, len(numbers)),
+                column.operator,
+                column.operands,
+                column.weight,
+            )
+            for place, column in enumerate(columns)
+        ]
+        return cls._encoded(list(numbers), np.full(count, width, np.int32), count * width, pieces)
+
+    @classmethod
+    def from_pieces(cls, names: list[str], counts: Ints, pieces: Iterable[PredicatePiece]) -> Conjunctions:
+        """Conjunctions of `counts` predicates each, of which every one is in one of the pieces.
+
+        Cost: linear in the operands.
+        """
+        return cls._encoded(names, counts, int(counts.sum()), pieces)
+
+    @classmethod
+    def _encoded(
+        cls, names: list[str], counts: Ints, n_predicates: int, pieces: Iterable[PredicatePiece]
+    ) -> Conjunctions:
+        predicates = np.zeros(n_predicates, PREDICATE)
+        key, low, high = predicates["key"], predicates["low"], predicates["high"]
+        weight, test = predicates["weight"], predicates["test"]
+        test[:] = -1
         tests, operands, heaps = [np.zeros(0, TEST)], [np.zeros(0, OPERAND)], [np.zeros(0, np.uint8)]
         n_tests = n_operands = n_bytes = 0
-        for number, column in enumerate(columns):
-            encoded = encode_predicates(column)
-            rows = predicates[number::width]
-            rows["key"] = KINDS * names.setdefault(column.attribute, len(names)) + encoded.kind
-            rows["low"], rows["high"], rows["weight"] = encoded.low, encoded.high, column.weight
+        for rows, attribute, operator, given, weights in pieces:
+            encoded = encode_predicates(operator, given)
+            key[rows] = KINDS * attribute + encoded.kind
+            low[rows], high[rows], weight[rows] = encoded.low, encoded.high, weights
             if encoded.test == RANGE:
                 continue
-            rows["test"] = n_tests + np.arange(count)
-            n_values = encoded.values.shape[1]
+            count, n_values = encoded.values.shape
+            test[rows] = n_tests + np.arange(count)
             tests.append(np.zeros(count, TEST))
             tests[-1]["kind"], tests[-1]["count"] = encoded.test, n_values
             tests[-1]["start"] = n_operands + n_values * np.arange(count)
@@ -223,8 +257,8 @@ class Conjunctions(NamedTuple):
             n_tests, n_operands = n_tests + count, n_operands + count * n_values
             n_bytes += len(encoded.heap)
         return cls(
-            list(names),
-            np.full(count, width, np.int32),
+            names,
+            counts,
             predicates,
             np.concatenate(tests),
             np.concatenate(operands),
@@ -358,6 +392,17 @@ def renumbered(part: Conjunctions, attributes: dict[str, int]) -> Records:
     return predicates
 
 
+def saved_arrays(counts: Ints, held: Conjunctions) -> Arrays:
+    """Conjunctions in slot order: `counts` has the predicates of each slot, -1 if it is free."""
+    return {**held.arrays(), "slots_count": counts.astype(np.int32)}
+
+
+def restored_arrays(arrays: Arrays) -> tuple[Ints, Conjunctions]:
+    """The arguments of `saved_arrays`."""
+    counts = arrays["slots_count"].astype(np.int32)
+    return counts, Conjunctions.from_arrays(arrays, counts[counts >= 0])
+
+
 def starts_of(counts: Ints | Longs) -> Longs:
     """Where each of consecutive runs begins."""
     return np.cumsum(counts, dtype=np.int64) - counts
@@ -383,3 +428,8 @@ def _copied(heap: Bytes, operands: Records) -> Bytes:
     copied = np.empty(int(offsets[-1]), np.uint8)
     copy_texts(heap, operands["start"].copy(), np.arange(len(operands)), offsets, copied)
     return copied
+
+
+def count_saved(arrays: Arrays) -> int:
+    """How many slots there are in saved arrays, free ones included."""
+    return len(arrays["slots_count"])

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.indexes.matching.common_kernels import BOOLEAN, TEXT
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.scan import MatchScan
-from tocsin.indexes.matching.score_kernels import PRODUCT, SCORES, IdOrder, add_term
+from tocsin.indexes.matching.layout import BOOLEAN, PRODUCT, SCORES, TEXT, IdOrder
+from tocsin.indexes.matching.scan.index import MatchScan
+from tocsin.indexes.matching.score_kernels import add_term
 from tocsin.indexes.matching.sets import EventSets
 
 

@@ -10,10 +10,9 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Arrays, Bools, Ints
 from tocsin.indexes.contract import MatchIndex
-from tocsin.indexes.matching.common_kernels import KINDS
 from tocsin.indexes.matching.conjunctions import Conjunctions, PredicateColumns, conjunctions_of
 from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.score_kernels import IdOrder
+from tocsin.indexes.matching.layout import KINDS, IdOrder
 from tocsin.indexes.matching.sets import EventSets, match_sets
 
 

@@ -1,8 +1,6 @@
-"""Reports of kernels, matches as changes ordered by event and slot, and attributes by number."""
+"""Reports of kernels, and matches as changes ordered by event and slot."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,16 +9,14 @@ from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.jit import entry_point
 from tocsin.arrays.layout import empty
 from tocsin.arrays.types import Floats, Ints
-from tocsin.indexes.matching.access.report_kernels import (
+from tocsin.indexes.matching.layout import N_ROWS, N_RUNS, Matches, MatchHeaps
+from tocsin.indexes.matching.report_kernels import (
     MatchSortBuffer,
     Runs,
     group_runs,
     sort_matches,
     write_steps,
 )
-from tocsin.indexes.matching.common_kernels import N_ROWS, N_RUNS, EventColumns, Matches
-from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.score_kernels import MatchHeaps
 
 #: From this many rows on, a broadcast value is cheaper than a written column.
 BROADCAST_ROWS = 1 << 12
@@ -101,20 +97,3 @@ def ordered_changes(found: Matches) -> ChangeSet:
     step = np.empty(n_rows, np.int32)
     entry_point(write_steps)(found, step)
     return changes_of(step, found.subscription[:n_rows], found.score[:n_rows], None)
-
-
-class Attributes:
-    """Numbers of a fixed set of attributes."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._number = {name: number for number, name in enumerate(names)}
-        #: names of the last events, and their numbers
-        self._last_names: list[str] = []
-        self._known: Ints = np.zeros(0, np.int32)
-
-    def translate(self, events: Events) -> EventColumns:
-        """Events with the numbers of their attributes. Cost: linear in the names."""
-        if events.names != self._last_names:
-            self._last_names = list(events.names)
-            self._known = np.array([self._number.get(name, -1) for name in events.names], np.int32)
-        return EventColumns(self._known, *events.columns)

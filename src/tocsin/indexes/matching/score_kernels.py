@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
-
 import numpy as np
 
 from tocsin.arrays.jit import lean_kernel
-from tocsin.arrays.layout import Column
 from tocsin.arrays.strings_kernels import Whole, compare_interned
-from tocsin.arrays.types import Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import N_ROWS, Matches
-
-#: How the weights of predicates combine into a score.
-SUM = 0
-MAX = 1
-MIN = 2
-PRODUCT = 3
-#: Their names, as users give them.
-SCORES = {"sum": SUM, "max": MAX, "min": MIN, "product": PRODUCT}
-
-
-class IdOrder(NamedTuple):
-    """Ids of subscriptions, to break ties: the interner's columns, and the owner of each slot."""
-
-    heap: Bytes
-    starts: Longs
-    lengths: Ints
-    #: int32 (slots,): subscription slot to slot of its id.
-    owner: Ints
-
-
-class MatchHeaps(NamedTuple):
-    """The best matches so far of each of a few events, in heaps."""
-
-    #: a heap, the worst at its root.
-    score: Annotated[Floats, Column("events", "top", fill=None)]
-    slot: Annotated[Ints, Column("events", "top", fill=None)]
-    #: size of the heap.
-    size: Annotated[Longs, Column("events")]
+from tocsin.arrays.types import Floats, Ints
+from tocsin.indexes.matching.layout import (
+    MAX,
+    N_ROWS,
+    PRODUCT,
+    SUM,
+    IdOrder,
+    Matches,
+    MatchHeaps,
+)
 
 
 @lean_kernel

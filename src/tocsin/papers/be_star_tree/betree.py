@@ -18,15 +18,17 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Arrays, Floats, Ints
 from tocsin.indexes.matching.access.layout_kernels import LACKING
-from tocsin.indexes.matching.common_kernels import N_ROWS
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
     conjunctions_of,
     parameters_of,
+    restored_arrays,
     runs_of,
+    saved_arrays,
 )
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import N_ROWS, SCORES, IdOrder
 from tocsin.indexes.matching.reports import (
     changes_of,
     empty_best,
@@ -34,8 +36,7 @@ from tocsin.indexes.matching.reports import (
     enlarged_report,
     sorted_changes,
 )
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.store import PredicateStore, restored_arrays, saved_arrays
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.kernels.status import FULL
 from tocsin.papers.be_star_tree.betree_checks import check_codes, check_tree
 from tocsin.papers.be_star_tree.betree_codes import TreeCodes

@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.arrays.types import Ints
 from tocsin.indexes.matching.access.layout_kernels import pack_predicate
-from tocsin.indexes.matching.scan_kernels import MatchColumns
+from tocsin.indexes.matching.scan.scan_kernels import MatchColumns
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,

@@ -14,15 +14,15 @@ import numpy as np
 from tocsin.arrays.jit import lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.access.layout_kernels import (
     GUARDS,
     KEY_BITS,
     pack_predicate,
     pack_value,
 )
-from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
-from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.matching.score_kernels import PRODUCT, add_term
+from tocsin.indexes.matching.layout import PRODUCT, Records
+from tocsin.indexes.matching.score_kernels import add_term
 
 
 class Codes(NamedTuple):

@@ -6,9 +6,9 @@ import numpy as np
 
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Floats, Ints, Ops
-from tocsin.indexes.matching.bound_kernels import PredicateBounds
-from tocsin.indexes.matching.bounds import encoded_by_key, has_codes, spaced_bounds
-from tocsin.indexes.matching.store import PredicateStore
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds
+from tocsin.indexes.matching.access.bounds import encoded_by_key, has_codes, spaced_bounds
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes, pack_expressions
 
 #: Fewer predicates added since bounds were collected are not worth collecting them again.

@@ -9,7 +9,7 @@ import numpy as np
 
 from tocsin.arrays.jit import kernel
 from tocsin.arrays.strings_kernels import Whole
-from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.matching.layout import Records
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,
     BETA,

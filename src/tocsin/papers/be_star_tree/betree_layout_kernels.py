@@ -21,8 +21,7 @@ import numpy as np
 from tocsin.arrays.jit import kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
-from tocsin.indexes.matching.common_kernels import Records
-from tocsin.indexes.matching.score_kernels import PRODUCT, SUM
+from tocsin.indexes.matching.layout import PRODUCT, SUM, Records
 
 #: A bucket as matching reads it, one cache line: range in the active dimension of everything in and below it,
 #: and of what is not in its children; children; first partition; items; active key, level.

@@ -14,30 +14,25 @@ from tocsin.arrays.intrinsics import read_scalar
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Floats, Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds
 from tocsin.indexes.matching.access.layout_kernels import GUARDS, KEY_SHIFT, LACKING
-from tocsin.indexes.matching.bound_kernels import PredicateBounds
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import passes_test, read_prefix
+from tocsin.indexes.matching.layout import (
     EVENT,
     KINDS,
     N_ROWS,
-    TEXT,
-    EventColumns,
-    Matches,
-    Records,
-    Value,
-    passes_test,
-    read_prefix,
-)
-from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.matching.score_kernels import (
     PRODUCT,
     SUM,
+    TEXT,
+    EventColumns,
     IdOrder,
+    Matches,
     MatchHeaps,
-    add_term,
-    offer_match,
-    report_best,
+    Records,
+    Value,
 )
+from tocsin.indexes.matching.scan.scan_kernels import MatchColumns
+from tocsin.indexes.matching.score_kernels import add_term, offer_match, report_best
 from tocsin.papers.be_star_tree.betree_code_kernels import Codes, encode_value
 from tocsin.papers.be_star_tree.betree_layout_kernels import (
     ALL,

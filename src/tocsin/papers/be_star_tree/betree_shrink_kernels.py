@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.arrays.jit import kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Ints
-from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.matching.layout import Records
 from tocsin.kernels.status import DONE, FULL
 from tocsin.papers.be_star_tree.betree_grow_kernels import (
     free_node,

@@ -14,7 +14,6 @@ import numpy as np
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.matching.access.build_kernels import group_bounds
-from tocsin.indexes.matching.common_kernels import N_ROWS, Records
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
@@ -23,6 +22,7 @@ from tocsin.indexes.matching.conjunctions import (
     runs_of,
 )
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import N_ROWS, SCORES, IdOrder, Records
 from tocsin.indexes.matching.reports import (
     changes_of,
     empty_best,
@@ -30,8 +30,7 @@ from tocsin.indexes.matching.reports import (
     enlarged_report,
     sorted_changes,
 )
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.store import PredicateStore
+from tocsin.indexes.matching.scan.store import PredicateStore
 from tocsin.papers.be_star_tree.kindex_kernels import (
     NEVER,
     Counter,

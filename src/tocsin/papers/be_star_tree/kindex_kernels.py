@@ -16,30 +16,24 @@ from numpy.typing import NDArray
 from tocsin.arrays.jit import kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import count_below, passes_test, read_prefix
+from tocsin.indexes.matching.layout import (
     EVENT,
     KINDS,
     N_ROWS,
     N_RUNS,
-    TEXT,
-    EventColumns,
-    Matches,
-    Records,
-    Value,
-    count_below,
-    passes_test,
-    read_prefix,
-)
-from tocsin.indexes.matching.scan_kernels import MatchColumns
-from tocsin.indexes.matching.score_kernels import (
     PRODUCT,
     SUM,
+    TEXT,
+    EventColumns,
     IdOrder,
+    Matches,
     MatchHeaps,
-    add_term,
-    offer_match,
-    report_best,
+    Records,
+    Value,
 )
+from tocsin.indexes.matching.scan.scan_kernels import MatchColumns
+from tocsin.indexes.matching.score_kernels import add_term, offer_match, report_best
 
 #: In place of the size of an expression that no event can satisfy.
 NEVER = -1

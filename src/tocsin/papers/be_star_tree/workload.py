@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.arrays.types import Floats, Longs
-from tocsin.indexes.matching.common_kernels import KINDS, NUMBER, OPERAND, PREDICATE, TEST
 from tocsin.indexes.matching.conjunctions import Conjunctions
 from tocsin.indexes.matching.events import Events
+from tocsin.indexes.matching.layout import KINDS, NUMBER, OPERAND, PREDICATE, TEST
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.errors import ParameterError
-from tocsin.indexes.ranges.messages.dense import PaintDense
 from tocsin.indexes.ranges.messages.messages import Messages, Reformulator
+from tocsin.indexes.ranges.messages.painters.dense import PaintDense
+from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.messages.receivers import Receivers, receiver_counts
-from tocsin.indexes.ranges.messages.sparse import PaintSparse
 from tocsin.network.areas import areas_of
 from tocsin.network.topk_answers import TopKAnswers
 from tocsin.papers.network.multicast import new_multicast_sums

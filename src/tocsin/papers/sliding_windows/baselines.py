@@ -14,7 +14,7 @@ from tocsin.arrays.changes import ENTER, ChangeSet
 from tocsin.arrays.columns import ensure_capacity, ensure_width
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT, RowDelta, step_bounds
-from tocsin.indexes.preferences.index import answer_changes
+from tocsin.indexes.preferences.candidate_lists.index import answer_changes
 from tocsin.indexes.preferences.terms import linear_terms
 from tocsin.kernels.programs import Program
 from tocsin.papers.sliding_windows.tsl_columns import SumQueries, SumRows, SumScratch, SumViews

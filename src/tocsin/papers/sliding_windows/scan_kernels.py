@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, ChangeSet
-from tocsin.arrays.jit import kernel
+from tocsin.arrays.jit import kernel, zero
 from tocsin.arrays.types import Bools, Floats, Longs
 from tocsin.kernels.scoring import BLOCK, score_tile, tile_stride, tile_width
 from tocsin.kernels.status import DONE, FULL, N_OUT, OWN, POOL_FULL, STEP
@@ -45,12 +45,6 @@ STATE_SIZE = TRANSIENT + 2
 
 #: Ranks below all other ties.
 LOWEST_TIE = -(2**63)
-
-
-@kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.jit import lean_kernel
+from tocsin.arrays.jit import lean_kernel, zero
 from tocsin.arrays.types import Floats, Ints, Longs
 from tocsin.kernels.score_bounds import bound_block
 from tocsin.kernels.scoring import score_block
@@ -18,12 +18,6 @@ from tocsin.papers.sliding_windows.tma_columns import (
     MonitoringScratch,
     PointLists,
 )
-
-
-@lean_kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
 
 
 @lean_kernel

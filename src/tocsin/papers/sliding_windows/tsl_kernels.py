@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.arrays.jit import inlined, lean_kernel
+from tocsin.arrays.jit import inlined, lean_kernel, zero
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.papers.sliding_windows.tsl_columns import SumQueries, SumRows, SumScratch, SumViews
-
-
-@lean_kernel
-def zero() -> int:
-    """Zero as an argument: a literal 0 would compile another signature."""
-    return int(np.int64(0))
 
 
 @lean_kernel

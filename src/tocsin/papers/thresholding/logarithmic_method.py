@@ -17,7 +17,7 @@ import numpy as np
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity, writable
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
-from tocsin.indexes.thresholds.answers import matured_changes, value_changes
+from tocsin.indexes.thresholds.reports import matured_changes, value_changes
 from tocsin.kernels.status import FULL
 from tocsin.papers.thresholding.maturities import N_ROWS, Counts, MaturityRows
 

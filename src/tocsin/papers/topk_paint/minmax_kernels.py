@@ -15,8 +15,8 @@ import numpy as np
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.messages.events_kernels import end_move, is_idle, next_move
 from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.events_kernels import end_move, is_idle, next_move
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     first_left,
     first_right,

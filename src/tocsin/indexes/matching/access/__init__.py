@@ -1,0 +1,1 @@
+"""Access predicates: an event visits the conjunctions whose most selective predicate it meets."""

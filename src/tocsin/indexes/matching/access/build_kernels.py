@@ -28,8 +28,9 @@ from tocsin.indexes.matching.access.layout_kernels import (
     pack_cells,
     pack_predicate,
 )
-from tocsin.indexes.matching.common_kernels import Records, count_bits
-from tocsin.indexes.matching.score_kernels import PRODUCT, add_term
+from tocsin.indexes.matching.common_kernels import count_bits
+from tocsin.indexes.matching.layout import PRODUCT, Records
+from tocsin.indexes.matching.score_kernels import add_term
 
 #: A key with predicates of fewer records of a block has no column, which would take 2 bytes for each record
 #: of the block: the records' Bloom filters stand in.

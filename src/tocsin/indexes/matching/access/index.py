@@ -17,18 +17,21 @@ from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import Slots, ensure_capacity
 from tocsin.arrays.jit import entry_point, suppress_fp_warnings
 from tocsin.arrays.types import Arrays, Ints
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, offer_matches, report_heaps
 from tocsin.indexes.matching.access.search_kernels import ROWS_NEEDED, match_events
 from tocsin.indexes.matching.access.segments import BlockSegment, build_segments
-from tocsin.indexes.matching.common_kernels import EVENT, N_ROWS, N_RUNS, Matches
+from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment
 from tocsin.indexes.matching.conjunctions import (
     Conjunctions,
     PredicateColumns,
     conjunctions_of,
     joined,
     parameters_of,
+    restored_arrays,
+    saved_arrays,
 )
 from tocsin.indexes.matching.events import Events, contiguous
+from tocsin.indexes.matching.layout import EVENT, N_ROWS, N_RUNS, SCORES, IdOrder, Matches
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer, offer_matches, report_heaps
 from tocsin.indexes.matching.reports import (
     changes_of,
     empty_best,
@@ -38,10 +41,7 @@ from tocsin.indexes.matching.reports import (
     ordered_changes,
     sorted_changes,
 )
-from tocsin.indexes.matching.scan import MatchScan
-from tocsin.indexes.matching.score_kernels import SCORES, IdOrder
-from tocsin.indexes.matching.single_ranges import SingleRangeSegment
-from tocsin.indexes.matching.store import restored_arrays, saved_arrays
+from tocsin.indexes.matching.scan.index import MatchScan
 from tocsin.kernels.status import DONE, FULL
 
 #: Conjunctions of the tail, which are scanned, at most.

@@ -11,8 +11,8 @@ from tocsin.arrays.jit import kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Bytes, Floats, Ints, Longs
-from tocsin.indexes.matching.bound_kernels import PredicateBounds
-from tocsin.indexes.matching.common_kernels import Records
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds
+from tocsin.indexes.matching.layout import Records
 
 Words: TypeAlias = NDArray[np.uint64]
 

@@ -29,7 +29,6 @@ from tocsin.indexes.matching.access.layout_kernels import (
     low_of,
     pack_cells,
 )
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer, place_rows
 from tocsin.indexes.matching.access.visit_kernels import (
     cut_chunks,
     find_visits,
@@ -39,16 +38,19 @@ from tocsin.indexes.matching.access.visit_kernels import (
     score_record,
     search_heads,
 )
-from tocsin.indexes.matching.common_kernels import (
+from tocsin.indexes.matching.common_kernels import count_bits
+from tocsin.indexes.matching.layout import (
     EVENT,
     N_ROWS,
     N_RUNS,
     EventColumns,
+    IdOrder,
     Matches,
+    MatchHeaps,
     Records,
-    count_bits,
 )
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps, offer_match
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer, place_rows
+from tocsin.indexes.matching.score_kernels import offer_match
 from tocsin.kernels.status import DONE, FULL, SORT_FULL
 
 #: Place in `Matches.progress`: rows that the sort buffer or the report should have had.

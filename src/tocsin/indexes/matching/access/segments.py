@@ -11,6 +11,8 @@ from tocsin.arrays.intrinsics import LANES
 from tocsin.arrays.jit import entry_point
 from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds
+from tocsin.indexes.matching.access.bounds import encoded_by_key, has_codes
 from tocsin.indexes.matching.access.build_kernels import (
     BlockStatistics,
     bound_blocks,
@@ -56,16 +58,12 @@ from tocsin.indexes.matching.access.order_kernels import (
     cut_partitions,
     sort_families,
 )
-from tocsin.indexes.matching.access.report_kernels import MatchSortBuffer
 from tocsin.indexes.matching.access.search_kernels import match_events
-from tocsin.indexes.matching.bound_kernels import PredicateBounds
-from tocsin.indexes.matching.bounds import encoded_by_key, has_codes
-from tocsin.indexes.matching.common_kernels import KINDS, PREDICATE, EventColumns, Matches
+from tocsin.indexes.matching.access.single_ranges import SingleRangeSegment, is_single_range
 from tocsin.indexes.matching.conjunctions import Conjunctions, runs_of, starts_of
-from tocsin.indexes.matching.events import Events
-from tocsin.indexes.matching.reports import Attributes
-from tocsin.indexes.matching.score_kernels import IdOrder, MatchHeaps
-from tocsin.indexes.matching.single_ranges import SingleRangeSegment, is_single_range
+from tocsin.indexes.matching.events import Attributes, Events
+from tocsin.indexes.matching.layout import KINDS, PREDICATE, EventColumns, IdOrder, Matches, MatchHeaps
+from tocsin.indexes.matching.report_kernels import MatchSortBuffer
 
 #: Working columns are reused for the next events if they take no more than this for each record, or in all.
 MAX_CACHED_BYTES = 4

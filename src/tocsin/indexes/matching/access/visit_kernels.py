@@ -15,6 +15,7 @@ from tocsin.arrays.intrinsics import prefetch, read_scalar
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.strings_kernels import Whole
 from tocsin.arrays.types import Ints, Longs
+from tocsin.indexes.matching.access.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
 from tocsin.indexes.matching.access.layout_kernels import (
     ALWAYS,
     BLOOM_BITS,
@@ -37,17 +38,9 @@ from tocsin.indexes.matching.access.layout_kernels import (
     low_of,
     pack_value,
 )
-from tocsin.indexes.matching.bound_kernels import PredicateBounds, count_at_most, count_below, is_bound
-from tocsin.indexes.matching.common_kernels import (
-    KINDS,
-    TEXT,
-    EventColumns,
-    Value,
-    count_bits,
-    passes_test,
-    read_prefix,
-)
-from tocsin.indexes.matching.score_kernels import PRODUCT, IdOrder, MatchHeaps, add_term, offer_match
+from tocsin.indexes.matching.common_kernels import count_bits, passes_test, read_prefix
+from tocsin.indexes.matching.layout import KINDS, PRODUCT, TEXT, EventColumns, IdOrder, MatchHeaps, Value
+from tocsin.indexes.matching.score_kernels import add_term, offer_match
 
 #: Scores round in another order than their bounds: this factor always covers the difference.
 ROUNDING = 1.0 + 1e-9

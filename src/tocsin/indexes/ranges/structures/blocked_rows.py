@@ -13,7 +13,7 @@ from tocsin.arrays.layout import check_layout, empty, grow, sizes_of
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.structures import blocked_rows_layout as columns
-from tocsin.indexes.ranges.structures.blocked_rows_batch_kernels import put_rows
+from tocsin.indexes.ranges.structures.blocked_rows_kernels import put_rows
 from tocsin.indexes.ranges.structures.blocked_rows_layout import (
     BLOCK,
     GROUP,

@@ -574,3 +574,13 @@ def put_row(blocked: BlockedColumns, slot: int, x: float, y: float, born: int) -
         delete_row(blocked, slot)
     if is_there:
         insert_row(blocked, slot, x, y, born)
+
+
+@lean_kernel
+def put_rows(blocked: BlockedColumns, slots: Ints, x: Floats, y: Floats, born: Longs, begin: int) -> int:
+    """Put rows from number `begin` on, in order. Returns where it stopped for lack of capacity."""
+    for i in range(begin, len(slots)):
+        if not has_capacity(blocked):
+            return i
+        put_row(blocked, slots[i], x[i], y[i], born[i])
+    return len(slots)

@@ -1,0 +1,1 @@
+"""The match scan: every event with every conjunction."""

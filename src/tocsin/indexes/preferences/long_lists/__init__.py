@@ -1,0 +1,1 @@
+"""Long lists: each subscription's in an order-statistics tree."""

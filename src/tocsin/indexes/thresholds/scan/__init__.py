@@ -1,0 +1,1 @@
+"""The threshold scan: every event is compared with every subscription."""

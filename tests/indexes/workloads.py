@@ -32,6 +32,7 @@ from tocsin.indexes.matching import (
 from tocsin.indexes.preferences import CandidateLists
 from tocsin.indexes.preferences.long_lists import LongLists
 from tocsin.indexes.ranges import (
+    MinMaxTiles,
     RangeDistinct,
     RangeJoin,
     TopKBoxTree,
@@ -424,6 +425,7 @@ WORKLOADS: dict[str, Workload] = {
     "min by scan or tiles": RowWorkload(
         lambda capacity: minmax_of_range(descending=False, capacity=capacity, min_subscriptions=2), ONE_VALUE
     ),
+    "min by tiles": RowWorkload(lambda capacity: MinMaxTiles(descending=False, capacity=capacity), ONE_VALUE),
     "top-k of boxes by tree": RowWorkload(
         lambda capacity: TopKBoxTree(2, descending=False, capacity=capacity, trees=TINY), BY_RANK, (2,)
     ),

@@ -345,7 +345,7 @@ class MatchWorkload(Workload):
 def _ids() -> IdOrder:
     """Ids whose order is not that of the slots."""
     names = StringInterner()
-    owner = np.array([names.add_one(f"id{5 * slot % SLOTS}")[0] for slot in range(SLOTS)], np.int32)
+    owner = np.array([names.add([f"id{5 * slot % SLOTS}"])[0][0] for slot in range(SLOTS)], np.int32)
     return IdOrder(names.columns.heap, names.columns.starts, names.columns.lengths, owner)
 
 

@@ -58,13 +58,6 @@ class NetChanges(NamedTuple):
         return RowEvents(self.slot, self.x, self.y, self.born)
 
 
-class PaintCoalesce(PaintDense):
-    """The baseline Coalesce: only the last event of each row in a batch, one at a time."""
-
-    def _run(self, events: RowEvents) -> Messages:
-        return super()._run(_last(events))
-
-
 class PaintBatch(PaintDense):
     """Reformulates batches for `ORDER BY y [DESC] LIMIT k` over ranges of x; `apply` takes one batch.
 
@@ -109,7 +102,7 @@ class PaintBatch(PaintDense):
 
     def _net(self, events: RowEvents) -> NetChanges:
         """The state of each row before and after, without those that stay the same."""
-        last = _last(events)
+        last = last_events(events)
         self.index.reserve(int(last.slot.max(initial=-1)) + 1)
         blocked = self.index.columns
         place = blocked.slot_place[last.slot]
@@ -166,7 +159,7 @@ class PaintBatch(PaintDense):
         return messages
 
 
-def _last(events: RowEvents) -> RowEvents:
+def last_events(events: RowEvents) -> RowEvents:
     """The last event of each row, in order of arrival."""
     _, from_end = np.unique(events.slot[::-1], return_index=True)
     kept = np.sort(len(events.slot) - 1 - from_end)

@@ -14,16 +14,11 @@ from tocsin.indexes.ranges.structures.points_kernels import (
     N_WASTED,
     STRIP,
     Grid,
-    Rectangle,
     assign_cuts,
-    count_points,
     fill_grid,
     gather_points,
-    has_point,
     insert_points,
     remove_points,
-    report_points,
-    snap_points,
     sort_by,
 )
 
@@ -77,26 +72,6 @@ class Points:
     def rebuild(self) -> None:
         """Rebuild the grid for the current points. Cost: about linear."""
         self._build(np.empty(0, np.int32), np.empty(0), np.empty(0))
-
-    def count(self, area: Rectangle) -> int:
-        """How many points are in the rectangle. Cost: the buckets it meets, the points of those it cuts."""
-        return int(count_points(self.grid, area))
-
-    def is_empty(self, area: Rectangle) -> bool:
-        """Whether no point is in the rectangle. Cost: as `count`, until one is found."""
-        return not has_point(self.grid, area)
-
-    def report(self, area: Rectangle) -> Ints:
-        """The slots of the points in the rectangle, ascending. Cost: as `count`, and sorting them."""
-        found: Ints = np.empty(self.count(area) + int(self.grid.bucket_size.max()), np.int32)
-        return np.sort(found[: report_points(self.grid, area, found, 0)])
-
-    def snap(self, area: Rectangle) -> Rectangle:
-        """The smallest rectangle around the points in the rectangle; an empty one if there are none.
-
-        Cost: the buckets that the rectangle meets, and the points of some of those that it cuts.
-        """
-        return Rectangle(*snap_points(self.grid, area))
 
     def points(self) -> tuple[Ints, Floats, Floats]:
         """All points, by slot: slots, lo, hi. Cost: sorting them."""

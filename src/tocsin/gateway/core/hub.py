@@ -335,7 +335,7 @@ class Hub(HubState):
         try:
             # Printed again from its tree, because another version may print the same statement differently.
             # The maximum LIMIT is not applied: subscriptions registered under another maximum stay.
-            return self._read(template.sql, grants).kept == str(parse(template.kept))
+            return self._read(template.sql, grants).maintained_sql == str(parse(template.kept))
         except Error:
             return False
 
@@ -348,7 +348,7 @@ class Hub(HubState):
     def _head(self, tenant: str, checked: Checked, options: Options) -> dict[str, Any]:
         if options.repeat and checked.kind != "threshold":
             raise ParameterError("repeat applies to thresholds only (SUM or COUNT … HAVING)")
-        template = Template(tenant, checked.sql, checked.kept, checked.kind, (), *options)
+        template = Template(tenant, checked.sql, checked.maintained_sql, checked.kind, (), *options)
         return {"op": "subscribe", "tenant": tenant, "template": template._asdict()}
 
 

@@ -50,7 +50,7 @@ class Sketch:
         name = self._name(engine, logical)
         rows = engine.snapshot(declaration.name, name)
         self._fill(declaration, rows, logical.score.columns[0])
-        self._space.create_space(checked.kept)
+        self._space.create_space(checked.maintained_sql)
         #: tiles of the last batch that caused messages
         self.tiles: list[dict[str, Any]] = []
         self.idle = 0

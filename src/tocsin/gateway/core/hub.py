@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tocsin.arrow_streams import write_arrow
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error, ParameterError
 from tocsin.gateway.core.answer_limits import UNLIMITED, check_limit, too_long
-from tocsin.gateway.core.bodies import write_arrow
 from tocsin.gateway.core.catalog import Subscription, Template, full_id, own_id
 from tocsin.gateway.core.changes import by_subscription
 from tocsin.gateway.core.idempotency import digest_of, head_of

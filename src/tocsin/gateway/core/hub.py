@@ -289,7 +289,7 @@ class Hub(HubState):
         return "\n".join(lines)
 
     def space(self, tenant: str, name: str, grants: Grants) -> dict[str, Any]:
-        """The space of a subscription: the tenant's own ranges, and tiles of the last batch's messages.
+        """The space of a subscription: the tenant's own ranges, and rectangles of the last messages.
 
         The first call reads the table. From then on each batch is applied twice, until the space
         has not been read for a while.
@@ -299,7 +299,7 @@ class Hub(HubState):
         sketch = self._sketches.look(template, lambda: self._new_sketch(template, grants))
         subscriptions = [each for _, each in self.page(tenant) if each.template == template]
         ranges = [sketch.interval(each.params) for each in subscriptions[:DRAWN]]
-        return {"column": sketch.column, "ranges": ranges, "tiles": sketch.tiles, "number": self.number}
+        return {"column": sketch.column, "ranges": ranges, "tiles": sketch.rectangles, "number": self.number}
 
     def _new_sketch(self, template: Template, grants: Grants) -> Sketch:
         checked = self._read(template.sql, grants)

@@ -27,7 +27,7 @@ from tocsin.indexes.ranges.messages.batch_kernels import (
     paint_rows,
 )
 from tocsin.indexes.ranges.messages.dense import PaintDense
-from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_RECTANGLES, Messages, RowEvents
 from tocsin.indexes.ranges.structures.blocked_rows_layout import STRIDE
 from tocsin.kernels.status import FULL
 
@@ -154,7 +154,7 @@ class PaintBatch(PaintDense):
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while paint_rows(emitted, self.k, self._buffer, cursor) == FULL:
             self._buffer = self._buffer.doubled()
-        messages = self._buffer.first(int(cursor[N_TILES]), int(cursor[N_PAYLOADS]))
+        messages = self._buffer.first(int(cursor[N_RECTANGLES]), int(cursor[N_PAYLOADS]))
         messages.payload_y[:] = messages.payload_y * self._sign + 0.0
         return messages
 

@@ -119,10 +119,10 @@ class Points:
             lo, hi = np.concatenate((old_lo, lo)), np.concatenate((old_hi, hi))
         if len(slots) and (slots[1:] < slots[:-1]).any():
             slots, lo, hi = _reordered(slots, lo, hi)
-        n_strips = max(1, len(slots) // BUCKET)
-        n_columns = int(np.sqrt(n_strips))
-        grid = _empty_grid(n_columns, 2 * n_strips + 2 * n_columns, len(slots) + self._capacity)
-        n_buckets = _fill(grid, lo, hi, slots, _cuts(lo, slots, n_columns), _cuts(hi, slots, n_strips))
+        n_slabs = max(1, len(slots) // BUCKET)
+        n_columns = int(np.sqrt(n_slabs))
+        grid = _empty_grid(n_columns, 2 * n_slabs + 2 * n_columns, len(slots) + self._capacity)
+        n_buckets = _fill(grid, lo, hi, slots, _cuts(lo, slots, n_columns), _cuts(hi, slots, n_slabs))
         buckets = {
             name: column[:n_buckets].copy()
             for name, column in grid._asdict().items()
@@ -171,17 +171,17 @@ def _fill(
     hi: Floats,
     slots: Ints,
     columns: tuple[Floats, Ints],
-    strips: tuple[Floats, Ints],
+    slabs: tuple[Floats, Ints],
 ) -> int:
     """Fill an empty grid with points, cut as given. Returns how many buckets it has."""
-    column, strip = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
+    column, slab = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
     assign_cuts(lo, slots, *columns, column)
-    assign_cuts(hi, slots, *strips, strip)
-    by_strip, order = np.empty(len(slots), np.int32), np.arange(len(slots), dtype=np.int32)
-    sort_by(strip, len(strips[0]), order, by_strip)
-    sort_by(column, len(columns[0]), by_strip, order)
+    assign_cuts(hi, slots, *slabs, slab)
+    by_slab, order = np.empty(len(slots), np.int32), np.arange(len(slots), dtype=np.int32)
+    sort_by(slab, len(slabs[0]), order, by_slab)
+    sort_by(column, len(columns[0]), by_slab, order)
     grid.column_lo[:], grid.column_slot[:] = columns
-    return fill_grid(lo, hi, slots, order, column, strip, *strips, grid)
+    return fill_grid(lo, hi, slots, order, column, slab, *slabs, grid)
 
 
 def _empty_grid(n_columns: int, n_buckets: int, capacity: int) -> Grid:

@@ -113,7 +113,7 @@ def share_of(path: str, number: int) -> Share:
 
 def changes_of_share(share: Share, messages: pa.Table) -> pa.Table:
     """Apply a batch of messages to the answers: what is different after it."""
-    slots, ends = share.receivers.list(_tiles(messages))
+    slots, ends = share.receivers.list(_rectangles(messages))
     seq = int(pc.max(messages.column("seq")).as_py())
     told = Told(
         slots.copy(),
@@ -143,7 +143,7 @@ def changes_of_share(share: Share, messages: pa.Table) -> pa.Table:
     )
 
 
-def _tiles(told: pa.Table) -> Messages:
+def _rectangles(told: pa.Table) -> Messages:
     """The rectangles of messages."""
     bounds = [
         pc.list_element(told.column(name), 0).to_numpy().astype(np.float64)

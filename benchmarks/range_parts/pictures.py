@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import tocsin
-from tocsin.engine.plots import draw_rows, draw_tiles, limits_of, new_figure
+from tocsin.engine.plots import draw_rectangles, draw_rows, limits_of, new_figure
 
 SQL = "SELECT k, y FROM t WHERE x BETWEEN :lo AND :hi ORDER BY y LIMIT 2"
 
@@ -33,7 +33,7 @@ def world() -> tuple[tocsin.Engine, str, np.ndarray]:
 
 
 def main() -> None:
-    """One row gets worse: the rows, the tiles of Paint-Dense, and those of Paint-Sparse."""
+    """One row gets worse: the rows, the rectangles of Paint-Dense, and those of Paint-Sparse."""
     figure = new_figure(3)
     told: dict[str, Any] = {}
     for algorithm in ("dense", "sparse"):
@@ -48,7 +48,7 @@ def main() -> None:
     )
     for axes, (algorithm, messages) in zip(figure.axes[1:], told.items(), strict=True):
         title = f"subscription space: Paint-{algorithm.capitalize()}, {messages.num_rows} messages"
-        draw_tiles(axes, messages, map(tuple, ranges.tolist()), limits=limits_of(rows), title=title)
+        draw_rectangles(axes, messages, map(tuple, ranges.tolist()), limits=limits_of(rows), title=title)
     figure.savefig(sys.argv[1], dpi=90)
 
 

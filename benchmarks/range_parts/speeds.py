@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol
 from benchmarks.range_parts.tables import batches
 from benchmarks.range_parts.workloads import Table, draw, ranges
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.painters.batch import PaintBatch, PaintCoalesce
+from tocsin.indexes.ranges.messages.painters.batch import PaintBatch
 from tocsin.indexes.ranges.messages.painters.dense import PaintDense
 from tocsin.indexes.ranges.messages.painters.sparse import PaintSparse
 from tocsin.indexes.ranges.messages.receivers import Receivers, receiver_counts
+from tocsin.papers.topk_paint.coalesce import PaintCoalesce
 from tocsin.papers.topk_paint.unicast import Unicast
 
 DENSE = "Paint-Dense"

@@ -62,11 +62,11 @@ def batches(events: Table) -> Iterator[Table]:
         yield events.part(begin, begin + BATCH)
 
 
-def own_tiles(messages: Messages, events: Table) -> Messages:
-    """Only the tiles that tell of the event's own row: the region that is affected."""
+def own_rectangles(messages: Messages, events: Table) -> Messages:
+    """Only the rectangles that tell of the event's own row: the region that is affected."""
     is_own = (messages.payload_row == events.slot[messages.payload_event])[messages.payload]
-    tiles = [column[is_own] for column in messages[:5]]
-    return Messages._make([*tiles, *messages[5:]])
+    rectangles = [column[is_own] for column in messages[:5]]
+    return Messages._make([*rectangles, *messages[5:]])
 
 
 @dataclass
@@ -90,7 +90,7 @@ def count_dense(table: Table, events: Table, k: int, epsilon: float, points: Poi
         messages = painter.apply(*batch)
         counts.messages += len(messages.payload)
         counts.received += int(receiver_counts(points, messages).sum())
-        counts.affected += int(receiver_counts(points, own_tiles(messages, batch)).sum())
+        counts.affected += int(receiver_counts(points, own_rectangles(messages, batch)).sum())
     counts.searches = painter.n_exposed + _raises(table, events)
     return counts
 
@@ -104,7 +104,7 @@ def count_sparse(table: Table, events: Table, k: int, epsilon: float, points: Po
     for batch in batches(events):
         messages = painter.apply(*batch)
         counts.messages += len(messages.payload)
-        counts.affected += int(receiver_counts(points, own_tiles(messages, batch)).sum())
+        counts.affected += int(receiver_counts(points, own_rectangles(messages, batch)).sum())
     counts.searches, counts.snaps = painter.n_searches, painter.n_snaps
     return counts
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from tocsin.arrow_streams import write_arrow
 from tocsin.errors import Error
 
 T = TypeVar("T")
@@ -139,7 +140,7 @@ class AsyncClient:
         path = f"/v1/{await self._kind(name)}s/{name}/rows"
         headers = {"Idempotency-Key": batch or uuid.uuid4().hex}
         if isinstance(rows, pa.Table):
-            headers["Content-Type"], content = ARROW, _arrow(rows)
+            headers["Content-Type"], content = ARROW, write_arrow(rows)
         else:
             headers["Content-Type"], content = "application/json", json.dumps(list(rows)).encode()
         return await self._retry("POST", path, content=content, headers=headers)
@@ -178,7 +179,9 @@ class AsyncClient:
         table = params if isinstance(params, pa.Table) else pa.table(dict(params))
         asked = json.dumps({"sql": sql, **options})
         headers = {"Content-Type": ARROW, "Tocsin-Subscription": asked, "Idempotency-Key": uuid.uuid4().hex}
-        created = await self._retry("POST", "/v1/subscriptions/bulk", content=_arrow(table), headers=headers)
+        created = await self._retry(
+            "POST", "/v1/subscriptions/bulk", content=write_arrow(table), headers=headers
+        )
         return int(created["count"])
 
     async def unsubscribe(self, sid: str) -> None:
@@ -434,10 +437,3 @@ async def _next(updates: AsyncGenerator[Update, None]) -> Update | None:
 
 async def _close(updates: AsyncGenerator[Update, None]) -> None:
     await updates.aclose()
-
-
-def _arrow(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tocsin.arrays.layout import Column, Size, check_layout, empty, grow, sizes_of
+from tocsin.arrays.layout import Column, Size, check_layout, empty, grow, restored, saved, sizes_of
 from tocsin.arrays.types import Floats, Ints, Longs
 
 PAIR = np.dtype([("low", np.int32), ("high", np.float64)])
@@ -66,6 +66,22 @@ def test_what_is_large_enough_stays_itself() -> None:
     small = members()
     assert grow(small, places=3) is small
     assert grow(small, groups=2).bound is small.bound
+
+
+def test_what_is_saved_can_be_restored() -> None:
+    made = members(places=5)
+    made.slot[:] = np.arange(5)
+    arrays = saved(made, places=2)
+    assert list(arrays) == list(Members._fields)
+    assert arrays["bound"].shape == (2, 2)
+    assert arrays["start"].shape == (5,)
+    assert not any(np.shares_memory(arrays[name], getattr(made, name)) for name in arrays)
+    # Written by another version: of another dtype and order, among others.
+    given = {**arrays, "slot": arrays["slot"].astype(np.int64), "bound": np.asfortranarray(arrays["bound"])}
+    again = restored(Members, {**given, "other": np.zeros(3)})
+    check_layout(again)
+    assert sizes_of(again) == {"sides": 2, "places": 2, "groups": 1}
+    assert again.slot.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,6 @@ class NamesMachine(RuleBasedStateMachine):
             assert new == (value not in self.slots)
             assert self.slots.setdefault(value, slot) == slot
 
-    @rule(value=TEXTS)
-    def add_one(self, value: str) -> None:
-        slot, is_new = self.names.add_one(value)
-        assert is_new == (value not in self.slots)
-        assert self.slots.setdefault(value, slot) == slot
-
     @rule(values=st.sets(TEXTS, max_size=6))
     def remove(self, values: set[str]) -> None:
         gone = sorted(values & self.slots.keys())

@@ -29,10 +29,6 @@ EXCEPTIONS = {
     "tocsin.indexes.ranges.structures.row_treap_kernels.rank_of": "only `check_invariants` calls it",
     "tocsin.kernels.scoring.score_tile": "only `check_invariants` calls it",
     "tocsin.indexes.ranges.messages.receivers_kernels.count_receivers": "for papers and benchmarks",
-    "tocsin.indexes.ranges.structures.points_kernels.count_points": "`Points.count` is for tests",
-    "tocsin.indexes.ranges.structures.points_kernels.has_point": "`Points.is_empty` is for tests",
-    "tocsin.indexes.ranges.structures.points_kernels.report_points": "`Points.report` is for tests",
-    "tocsin.indexes.ranges.structures.points_kernels.snap_points": "`Points.snap` is for tests",
 }
 
 

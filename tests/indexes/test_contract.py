@@ -20,6 +20,9 @@ from tests.indexes.workloads import BY_RANK, SLOTS, WORKLOADS, Change, RowWorklo
 from tests.test_signatures import signatures
 from tocsin.arrays.changes import ENTER, LEAVE, UPDATE, VALUE, ChangeSet
 from tocsin.arrays.types import Arrays, Ints
+from tocsin.kernels.programs import program
+from tocsin.planning import INDEXES, WINDOW
+from tocsin.planning.questions import Question
 
 Treat: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
@@ -200,6 +203,21 @@ def saved(index: Any) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
 def shown(thing: object) -> str:
     """Text to compare by: NaN equals NaN, and 0.0 does not equal -0.0."""
     return repr(thing)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, named in INDEXES.items() for name in named]
+)
+def test_every_index_with_a_name_has_a_workload(kind: str, name: str) -> None:
+    named = INDEXES[kind][name]
+    score = program([("column", 0), ("theta", 0), ("multiply", 0)])
+    questions: list[Any] = [
+        Question(kind, WINDOW, dimensions, dimensions, function=function, program=score)
+        for dimensions in (1, 2)
+        for function in ("min", "sum")
+    ]
+    made = named.make(next(question for question in questions if named.can_hold(question)))
+    assert type(made) in {type(workload.make(SMALL)) for workload in WORKLOADS.values()}
 
 
 @every_index

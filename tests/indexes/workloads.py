@@ -27,6 +27,7 @@ from tocsin.indexes.matching import AccessIndex, IdOrder, MatchScan, PredicateCo
 from tocsin.indexes.preferences import CandidateLists
 from tocsin.indexes.preferences.long_lists.index import LongLists
 from tocsin.indexes.ranges import (
+    MinMaxTiles,
     RangeDistinct,
     RangeJoin,
     TopKBoxTree,
@@ -339,7 +340,7 @@ class MatchWorkload(Workload):
 def _ids() -> IdOrder:
     """Ids whose order is not that of the slots."""
     names = StringInterner()
-    owner = np.array([names.add_one(f"id{5 * slot % SLOTS}")[0] for slot in range(SLOTS)], np.int32)
+    owner = np.array([names.add([f"id{5 * slot % SLOTS}"])[0][0] for slot in range(SLOTS)], np.int32)
     return IdOrder(names.columns.heap, names.columns.starts, names.columns.lengths, owner)
 
 
@@ -419,6 +420,7 @@ WORKLOADS: dict[str, Workload] = {
     "min by scan or tiles": RowWorkload(
         lambda capacity: minmax_of_range(descending=False, capacity=capacity, min_subscriptions=2), ONE_VALUE
     ),
+    "min by tiles": RowWorkload(lambda capacity: MinMaxTiles(descending=False, capacity=capacity), ONE_VALUE),
     "top-k of boxes by tree": RowWorkload(
         lambda capacity: TopKBoxTree(2, descending=False, capacity=capacity, trees=TINY), BY_RANK, (2,)
     ),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.language.strategies import scores
+from tests.oracles.expressions import evaluate
 from tocsin.language import (
     Binary,
     Call,
@@ -17,7 +18,6 @@ from tocsin.language import (
     Negate,
     Parameter,
     Theta,
-    evaluate,
     lift,
 )
 

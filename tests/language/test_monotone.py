@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.language.catalog import plan_of
 from tests.language.strategies import expressions
+from tests.oracles.expressions import evaluate
 from tocsin.errors import SQLError
-from tocsin.language import Column, Constant, Expression, TopK, evaluate
+from tocsin.language import Column, Constant, Expression, TopK
 from tocsin.language.expressions import Binary, Call, Parameter, columns_of
 from tocsin.language.intervals import EVERYTHING, Interval, interval
 from tocsin.language.monotone import NotMonotoneError, directions

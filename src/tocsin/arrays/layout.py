@@ -9,6 +9,7 @@
     members = empty(Members, sides=2, places=256)
     members = grow(members, places=300)
     check_layout(members)
+    members = restored(Members, saved(members, places=280))
 
 The dtype is that of the array type. A dimension is a number or the name of a size, which `empty` and `grow`
 are given; `Size("blocks", times=64, plus=1)` is one that follows from another. A field may also be a layout,
@@ -17,7 +18,7 @@ which has the same sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_type_hints
@@ -145,6 +146,35 @@ def _extended_column(array: np.ndarray, field: _Field, sizes: dict[str, int]) ->
     extended: np.ndarray = _allocated(field, sizes)
     extended[tuple(slice(length) for length in array.shape)] = array
     return extended
+
+
+def saved(columns: tuple[Any, ...], **counts: int) -> dict[str, np.ndarray]:
+    """Copies of the columns under the names of their fields, cut to these sizes; sizes not given stay whole.
+
+    For layouts without layouts in them. Cost: linear.
+    """
+    sizes = sizes_of(columns) | counts
+    return {
+        field.name: column[tuple(slice(length) for length in field.column.lengths(sizes))].copy()
+        for field, column in _plain(columns)
+    }
+
+
+def restored(layout: type[Layout], arrays: Mapping[str, np.ndarray]) -> Layout:
+    """Columns of the sizes that `saved` wrote; of `arrays`, only those that the layout names. Linear."""
+    made = [
+        np.array(arrays[field.name], field.dtype, order="C")
+        for field in _fields(layout)
+        if isinstance(field, _Field)
+    ]
+    return cast(Callable[..., Layout], layout)(*made)
+
+
+def _plain(columns: tuple[Any, ...]) -> list[tuple[_Field, np.ndarray]]:
+    """The columns of a layout that has no layouts in it, each with its field."""
+    pairs = list(zip(_fields(type(columns)), columns, strict=True))
+    assert all(isinstance(field, _Field) for field, _ in pairs)
+    return cast(list[tuple[_Field, np.ndarray]], pairs)
 
 
 def check_layout(columns: tuple[Any, ...]) -> None:

@@ -80,11 +80,6 @@ class StringInterner:
         """
         return self._add(texts_of(values))
 
-    def add_one(self, value: str) -> tuple[int, bool]:
-        """The slot of one string, and whether it is new."""
-        slots, is_new = self._add(one_text(value))
-        return int(slots[0]), bool(is_new[0])
-
     def remove(self, slots: Ints) -> None:
         """Remove the strings of distinct slots in use. Cost: amortised constant each."""
         free = ensure_capacity(self._columns.free, int(self._columns.state[N_FREE]) + len(slots))

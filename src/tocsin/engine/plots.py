@@ -1,4 +1,4 @@
-"""Plots of messages: the rows of a table, and the tiles of subscription space that messages apply to.
+"""Plots of messages: the rows of a table, and the rectangles of subscription space that messages apply to.
 
 Needs matplotlib, which comes with the extras `bench` and `demo`.
 """
@@ -33,7 +33,7 @@ def plot_update(
     figure = new_figure(2)
     event_space, subscription_space = figure.axes
     draw_rows(event_space, rows, messages)
-    draw_tiles(subscription_space, messages, ranges, limits=limits_of(rows))
+    draw_rectangles(subscription_space, messages, ranges, limits=limits_of(rows))
     figure.suptitle(title)
     return figure
 
@@ -67,13 +67,13 @@ def draw_rows(axes: Axes, rows: Any, messages: Any) -> None:
     axes.set(title="event space: the rows", xlabel="x", ylabel="y")
 
 
-def draw_tiles(
+def draw_rectangles(
     axes: Axes,
     messages: Any,
     ranges: Iterable[tuple[float, float]] = (),
     *,
     limits: tuple[float, float],
-    title: str = "subscription space: the tiles",
+    title: str = "subscription space: the messages",
 ) -> None:
     """The messages' rectangles, coloured by row and hatched if it is gone, over the subscriptions.
 

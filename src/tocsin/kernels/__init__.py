@@ -1,0 +1,1 @@
+"""Leaf algorithms compiled by Numba, one idea a file: heap, sort, search, treap, kd-tree, scoring."""

@@ -10,7 +10,6 @@ from tocsin.language.expressions import (
     Negate,
     Parameter,
     Theta,
-    evaluate,
     lift,
 )
 from tocsin.language.logical_plan import plan
@@ -67,7 +66,6 @@ __all__ = [
     "bind",
     "bind_match",
     "bind_texts",
-    "evaluate",
     "lift",
     "parameters",
     "parse",

@@ -1,4 +1,4 @@
-"""Arithmetic over columns: an immutable expression tree, printed, evaluated and lifted.
+"""Arithmetic over columns: an immutable expression tree, printed and lifted.
 
 Equality is structural: source positions and the spelling of numbers do not count.
 """
@@ -6,7 +6,7 @@ Equality is structural: source positions and the spelling of numbers do not coun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -176,29 +176,6 @@ def lift(expression: Expression) -> tuple[Expression, tuple[Parameter | float | 
                 return node
 
     return lifted(expression), tuple(operands)
-
-
-def evaluate(expression: Expression, columns: Mapping[str, float], parameters: Mapping[str, float]) -> float:
-    """The value for one row, in IEEE doubles: never raises; NaN where undefined."""
-
-    def value(node: Expression) -> float:
-        match node:
-            case Column(name):
-                return float(columns[name])
-            case Constant(number):
-                return float(number)
-            case Parameter(name):
-                return float(parameters[name])
-            case Theta(index):
-                return float(parameters[str(index)])
-            case Negate(operand):
-                return -value(operand)
-            case Binary(operator, left, right):
-                return apply_binary(operator, value(left), value(right))
-            case Call(function, arguments):
-                return apply_function(function, *map(value, arguments))
-
-    return value(expression)
 
 
 def apply_binary(operator: str, left: float, right: float) -> float:

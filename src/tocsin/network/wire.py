@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tocsin.arrow_streams import write_arrow
+
 MAP = "map"
 SNAPSHOT = "snapshot"
 MESSAGES = "messages"
@@ -56,10 +58,7 @@ def pack(kind: str, table: pa.Table | None = None, **header: Any) -> bytes:
     line = json.dumps({"kind": kind, **header}).encode()
     if table is None:
         return line
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return line + b"\n" + bytes(sink.getvalue())
+    return line + b"\n" + write_arrow(table)
 
 
 def split_table(table: pa.Table) -> list[pa.Table]:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.servers import Gateway, running
+from tocsin.arrow_streams import write_arrow
 from tocsin.engine.engine import Engine
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.gateway.core.answer_limits import TOGETHER, overgrown_joins
-from tocsin.gateway.core.bodies import write_arrow
 from tocsin.gateway.core.hub import Hub
 from tocsin.gateway.core.protocol import WatchRequest
 from tocsin.gateway.failures import LimitTooLarge, NotFound

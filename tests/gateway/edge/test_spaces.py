@@ -57,7 +57,7 @@ def test_a_statement_is_known_by_the_space_that_it_makes() -> None:
             space = engine.create_space(sql)
             assert str(read_statement(sql).form) == space
             assert source_of(space) == name
-            assert check_space(sql, [space], {name: ""}).kept == sql
+            assert check_space(sql, [space], {name: ""}).maintained_sql == sql
 
 
 def test_bounds_are_of_the_range_that_is_free() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.servers import TOP, Gateway
-from tocsin.gateway.core.bodies import write_arrow
+from tocsin.arrow_streams import write_arrow
 
 ARROW = "application/vnd.apache.arrow.stream"
 

@@ -19,8 +19,9 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.gateway.servers import STOCKS, TOP, Gateway, running
 from tocsin import RowError
+from tocsin.arrow_streams import write_arrow
 from tocsin.gateway.core.arrow_limits import refuse_bombs
-from tocsin.gateway.core.bodies import read_arrow, write_arrow
+from tocsin.gateway.core.bodies import read_arrow
 from tocsin.gateway.http import request_timeouts
 
 ALL = "SELECT symbol FROM stocks"

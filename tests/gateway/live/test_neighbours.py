@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.servers import Gateway, running
+from tocsin.arrow_streams import write_arrow
 from tocsin.engine.engine import Engine
-from tocsin.gateway.core.bodies import write_arrow
 from tocsin.gateway.core.changes import ChangeCoalescer
 
 COLUMNS = {"k": "string", "x": "double"}

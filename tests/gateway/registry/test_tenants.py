@@ -242,7 +242,7 @@ def test_a_condition_on_rows_is_as_if_others_rows_were_not_there(
         f"SELECT k FROM t WHERE x + y > {hi}",
     ):
         checked = check(sql, {"t": schema_of(declaration)}, {"t": f"owner = {mine}"}, {})
-        confined = engines[0].result(engines[0].subscribe(checked.kept))
+        confined = engines[0].result(engines[0].subscribe(checked.maintained_sql))
         alone = engines[1].result(engines[1].subscribe(sql))
         assert confined.to_pylist() == alone.to_pylist(), sql
 

@@ -68,7 +68,7 @@ def id_order(names: dict[int, str]) -> IdOrder:
     kept = StringInterner(capacity=2)
     owner = np.full(max(names, default=-1) + 1, -1, np.int32)
     for slot, name in sorted(names.items(), reverse=True):
-        owner[slot] = kept.add_one(name)[0]
+        owner[slot] = kept.add([name])[0][0]
     return IdOrder(kept.columns.heap, kept.columns.starts, kept.columns.lengths, owner)
 
 

@@ -20,9 +20,10 @@ from tests.indexes.ranges.test_dense import (
 )
 from tests.oracles.ranges_messages import World, fewest_messages
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.painters.batch import PaintBatch, PaintCoalesce
+from tocsin.indexes.ranges.messages.painters.batch import PaintBatch
 from tocsin.indexes.ranges.messages.painters.dense import PaintDense
 from tocsin.indexes.ranges.messages.receivers import Receivers, receiver_counts
+from tocsin.papers.topk_paint.coalesce import PaintCoalesce
 from tocsin.papers.topk_paint.relax import RelaxedSubscriber, relax_events
 from tocsin.papers.topk_paint.unicast import Unicast
 from tocsin.papers.topk_paint.unicast_kernels import UnicastMessages

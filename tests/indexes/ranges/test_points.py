@@ -13,7 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.conftest import INTERPRETED, examples
 from tocsin.arrays.types import Floats, Ints
 from tocsin.indexes.ranges.structures.points import Points
-from tocsin.indexes.ranges.structures.points_kernels import BUCKET, Rectangle
+from tocsin.indexes.ranges.structures.points_kernels import (
+    BUCKET,
+    Rectangle,
+    count_points,
+    has_point,
+    report_points,
+    snap_points,
+)
 
 INF = math.inf
 #: Few values, so that equal points, bounds on points and infinite bounds are common.
@@ -45,10 +52,11 @@ def columns(points: dict[int, tuple[float, float]]) -> tuple[Ints, Floats, Float
 
 def check(index: Points, points: dict[int, tuple[float, float]], area: Rectangle) -> None:
     inside = {slot: point for slot, point in points.items() if is_inside(point, area)}
-    assert index.count(area) == len(inside)
-    assert index.is_empty(area) == (not inside)
-    assert index.report(area).tolist() == sorted(inside)
-    assert index.snap(area) == snapped(list(inside.values()))
+    assert count_points(index.grid, area) == len(inside)
+    assert has_point(index.grid, area) == bool(inside)
+    found: Ints = np.empty(len(inside) + int(index.grid.bucket_size.max()), np.int32)
+    assert sorted(found[: report_points(index.grid, area, found, 0)].tolist()) == sorted(inside)
+    assert Rectangle(*snap_points(index.grid, area)) == snapped(list(inside.values()))
 
 
 class PointsMachine(RuleBasedStateMachine):
@@ -155,7 +163,7 @@ def test_a_crowd_in_one_bucket_is_cut_once_it_costs() -> None:
     index.insert(crowd, 0.5 + 1e-6 * random.random(count), 0.6 + 1e-6 * random.random(count))
     largest = index.grid.bucket_size.max()
     for number in range(500 if not INTERPRETED else 100):
-        index.count(Rectangle(0.5, 0.5 + 1e-9 * number, 0.6, 1.0))
+        count_points(index.grid, Rectangle(0.5, 0.5 + 1e-9 * number, 0.6, 1.0))
         index.rebuild_if_needed()
     if not INTERPRETED:
         assert index.grid.bucket_size.max() < largest

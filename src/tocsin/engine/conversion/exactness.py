@@ -73,7 +73,7 @@ def check_limits(rows: pa.Table | SmallBatch, limits: Mapping[str, int], *, sour
 
 def _reason(value: object, schema: pa.Schema, name: str, limit: int) -> str:
     return (
-        f"{value} is too large for a subscription or space that reads this column: it keeps values exactly "
+        f"{value} is too large for a subscription or space that reads this column: values are exact "
         f"up to {_shown(schema, name, limit)}"
     )
 

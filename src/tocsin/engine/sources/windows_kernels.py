@@ -12,6 +12,9 @@ def _is_before(times: Longs, a: int, b: int) -> bool:
     return times[a] < times[b] or (times[a] == times[b] and a < b)
 
 
+# A heap of its own: `kernels.heap` has doubles as keys, which do not hold every microsecond exactly.
+
+
 @kernel
 def _push(times: Longs, heap: Longs, size: int, row: int) -> None:
     place = size

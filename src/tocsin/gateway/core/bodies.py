@@ -72,14 +72,6 @@ def read_arrow(body: bytes) -> pa.Table:
     return table
 
 
-def write_arrow(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
 def _finite(text: str) -> float:
     """Parse a JSON number; one out of range, such as 1e400, is refused rather than read as infinity."""
     number = float(text)

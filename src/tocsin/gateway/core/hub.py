@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tocsin.arrow_streams import write_arrow
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.sources.catalog import Declaration
 from tocsin.errors import Error, ParameterError
 from tocsin.gateway.core.answer_limits import UNLIMITED, check_limit, too_long
-from tocsin.gateway.core.bodies import write_arrow
 from tocsin.gateway.core.catalog import Subscription, Template, full_id, own_id
 from tocsin.gateway.core.changes import by_subscription
 from tocsin.gateway.core.idempotency import digest_of, head_of
@@ -289,7 +289,7 @@ class Hub(HubState):
         return "\n".join(lines)
 
     def space(self, tenant: str, name: str, grants: Grants) -> dict[str, Any]:
-        """The space of a subscription: the tenant's own ranges, and tiles of the last batch's messages.
+        """The space of a subscription: the tenant's own ranges, and rectangles of the last messages.
 
         The first call reads the table. From then on each batch is applied twice, until the space
         has not been read for a while.
@@ -299,7 +299,7 @@ class Hub(HubState):
         sketch = self._sketches.look(template, lambda: self._new_sketch(template, grants))
         subscriptions = [each for _, each in self.page(tenant) if each.template == template]
         ranges = [sketch.interval(each.params) for each in subscriptions[:DRAWN]]
-        return {"column": sketch.column, "ranges": ranges, "tiles": sketch.tiles, "number": self.number}
+        return {"column": sketch.column, "ranges": ranges, "tiles": sketch.rectangles, "number": self.number}
 
     def _new_sketch(self, template: Template, grants: Grants) -> Sketch:
         checked = self._read(template.sql, grants)
@@ -335,7 +335,7 @@ class Hub(HubState):
         try:
             # Printed again from its tree, because another version may print the same statement differently.
             # The maximum LIMIT is not applied: subscriptions registered under another maximum stay.
-            return self._read(template.sql, grants).kept == str(parse(template.kept))
+            return self._read(template.sql, grants).maintained_sql == str(parse(template.kept))
         except Error:
             return False
 
@@ -348,7 +348,7 @@ class Hub(HubState):
     def _head(self, tenant: str, checked: Checked, options: Options) -> dict[str, Any]:
         if options.repeat and checked.kind != "threshold":
             raise ParameterError("repeat applies to thresholds only (SUM or COUNT … HAVING)")
-        template = Template(tenant, checked.sql, checked.kept, checked.kind, (), *options)
+        template = Template(tenant, checked.sql, checked.maintained_sql, checked.kind, (), *options)
         return {"op": "subscribe", "tenant": tenant, "template": template._asdict()}
 
 

@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 #: Batches after which an unused sketch is dropped.
 PATIENCE = 500
 
-#: Tiles drawn at most.
-TILES = 400
+#: Rectangles drawn at most.
+MAX_RECTANGLES = 400
 
 #: Sketches maintained at most.
 SKETCHES = 8
@@ -50,9 +50,9 @@ class Sketch:
         name = self._name(engine, logical)
         rows = engine.snapshot(declaration.name, name)
         self._fill(declaration, rows, logical.score.columns[0])
-        self._space.create_space(checked.kept)
-        #: tiles of the last batch that caused messages
-        self.tiles: list[dict[str, Any]] = []
+        self._space.create_space(checked.maintained_sql)
+        #: rectangles of the last batch that caused messages
+        self.rectangles: list[dict[str, Any]] = []
         self.idle = 0
 
     @property
@@ -72,7 +72,9 @@ class Sketch:
         messages = self._space.messages(self.source, rows, others="ignore")
         if messages.num_rows:
             names = ["inner_lo", "inner_hi", "outer_lo", "outer_hi", "key", "gone"]
-            self.tiles = [_tile(each) for each in messages.select(names).slice(0, TILES).to_pylist()]
+            self.rectangles = [
+                _rectangle(each) for each in messages.select(names).slice(0, MAX_RECTANGLES).to_pylist()
+            ]
 
     def _name(self, engine: Engine, logical: TopK) -> str:
         """The engine's name for the space of a plan's subscriptions."""
@@ -139,7 +141,7 @@ def _value(operand: Operand, params: dict[str, Any]) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _tile(message: dict[str, Any]) -> dict[str, Any]:
+def _rectangle(message: dict[str, Any]) -> dict[str, Any]:
     """A message as a rectangle of ranges: an interval for `lo` and one for `hi`."""
     bounds = {name: _first(message[name]) for name in ("outer_lo", "inner_lo", "inner_hi", "outer_hi")}
     return {**bounds, "key": message["key"], "gone": message["gone"]}

@@ -42,7 +42,7 @@ class Checked:
     #: as the tenant wrote it
     sql: str
     #: as the engine maintains it
-    kept: str
+    maintained_sql: str
     #: its plan, without the tenant's predicate
     plan: Plan
     #: whether a condition on the tenant's rows was added

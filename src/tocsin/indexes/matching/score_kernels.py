@@ -44,7 +44,10 @@ def ranks_before(score: float, slot: Whole, other_score: float, other: Whole, id
 
 @lean_kernel
 def sink_worst(scores: Floats, slots: Ints, size: Whole, ids: IdOrder) -> None:
-    """Move the root of a heap down to where no child is worse."""
+    """Move the root of a heap down to where no child is worse.
+
+    Not `kernels.heap`: ties are decided by the text of ids, which it does not know.
+    """
     place = 0
     while True:
         worst = place

@@ -89,12 +89,12 @@ class ServerApproach(Approach):
         self.painter.load(*table)
 
     def affected(self, messages: Messages, events: Rows) -> Messages:
-        """Tiles that contain each affected subscription exactly once.
+        """Rectangles that contain each affected subscription exactly once.
 
-        Those of a minimum are disjoint. Of top-k, each affected subscription gets a tile of the event's row.
+        Those of a minimum are disjoint. Of top-k, each affected subscription gets one of the event's row.
         """
         is_minimum = isinstance(self.painter, MarHull)
-        return messages if is_minimum else own_tiles(messages, events.slot)
+        return messages if is_minimum else own_rectangles(messages, events.slot)
 
 
 class SpreadApproach(ServerApproach):
@@ -275,11 +275,11 @@ _MINIMUM: dict[str, Callable[[World, int, Reformulator], Approach]] = {
 NAMES = (*_MINIMUM, "CN", "CN-Relax", "Unicast", "Paint-Dense", "Paint-Sparse")
 
 
-def own_tiles(messages: Messages, slots: Ints) -> Messages:
-    """Only the tiles of the event's own row; `slots` are the events' rows."""
+def own_rectangles(messages: Messages, slots: Ints) -> Messages:
+    """Only the rectangles of the event's own row; `slots` are the events' rows."""
     is_own = (messages.payload_row == slots[messages.payload_event])[messages.payload]
-    tiles = [column[is_own] for column in messages[:5]]
-    return Messages._make([*tiles, *messages[5:]])
+    rectangles = [column[is_own] for column in messages[:5]]
+    return Messages._make([*rectangles, *messages[5:]])
 
 
 def spread(

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 
 from tocsin.arrays.changes import ChangeSet
 from tocsin.arrays.columns import ensure_capacity, writable
+from tocsin.arrays.layout import Column, check_layout, empty, grow, restored, saved
 from tocsin.arrays.types import Arrays, Bools, Floats, Ints, Longs
 from tocsin.indexes.thresholds.reports import matured_changes, value_changes
 from tocsin.kernels.status import FULL
@@ -28,18 +29,17 @@ ABSENT, MATURED = -2, -1
 
 
 class QueryBoxes(NamedTuple):
-    """Queries to build a level from, one row each."""
+    """Queries by slot, or those to build a level from, one row each."""
 
-    #: float64 (queries, axes): closed ranges.
-    low: Floats
-    #: float64 (queries, axes)
-    high: Floats
-    #: int64 (queries,): weight to reach.
-    tau: Longs
-    #: int64 (queries,): weight reached before.
-    reached: Longs
-    #: bool (queries,): start again from 0 after maturing.
-    is_repeating: Bools
+    #: closed ranges.
+    low: Annotated[Floats, Column("queries", "axes")]
+    high: Annotated[Floats, Column("queries", "axes")]
+    #: weight to reach.
+    tau: Annotated[Longs, Column("queries")]
+    #: weight reached before: when its level was built, or when it matured for good.
+    reached: Annotated[Longs, Column("queries")]
+    #: start again from 0 after maturing.
+    is_repeating: Annotated[Bools, Column("queries")]
 
     def rows(self, which: np.ndarray) -> QueryBoxes:
         """Some of them, or all in another order."""
@@ -77,15 +77,7 @@ class LogarithmicMethod(ABC):
         self._scale = scale
         self._top = 0
         # A box of no dimensions is stored as one unbounded range, and its events are at 0.
-        axes = max(dimensions, 1)
-        #: float64 (slots, axes): closed ranges.
-        self._low = np.zeros((capacity, axes))
-        self._high = np.zeros((capacity, axes))
-        #: int64 (slots,): weight to reach.
-        self._tau = np.zeros(capacity, np.int64)
-        #: int64 (slots,): weight reached when its level was built, or when it matured for good.
-        self._reached = np.zeros(capacity, np.int64)
-        self._is_repeating = np.zeros(capacity, np.bool_)
+        self._boxes = empty(QueryBoxes, queries=capacity, axes=max(dimensions, 1))
         #: int8 (slots,): rank of the level, ABSENT or MATURED.
         self._rank = np.full(capacity, ABSENT, np.int8)
         #: int32 (slots,): number within the level.
@@ -111,11 +103,11 @@ class LogarithmicMethod(ABC):
         if len(slots) == 0:
             return
         self._reserve(int(slots.max()) + 1)
-        self._low[slots] = values["lo"] if self._dimensions else -np.inf
-        self._high[slots] = values["hi"] if self._dimensions else np.inf
-        self._tau[slots] = values["tau"]
-        self._reached[slots] = 0
-        self._is_repeating[slots] = values["repeat"]
+        self._boxes.low[slots] = values["lo"] if self._dimensions else -np.inf
+        self._boxes.high[slots] = values["hi"] if self._dimensions else np.inf
+        self._boxes.tau[slots] = values["tau"]
+        self._boxes.reached[slots] = 0
+        self._boxes.is_repeating[slots] = values["repeat"]
         merged, rank = [slots], 0
         total = len(slots)
         while True:
@@ -132,16 +124,19 @@ class LogarithmicMethod(ABC):
 
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
-        shown: dict[str, object] = {"tau": int(self._tau[slot]), "repeat": bool(self._is_repeating[slot])}
+        shown: dict[str, object] = {
+            "tau": int(self._boxes.tau[slot]),
+            "repeat": bool(self._boxes.is_repeating[slot]),
+        }
         if self._dimensions:
-            shown |= {"lo": self._low[slot].tolist(), "hi": self._high[slot].tolist()}
+            shown |= {"lo": self._boxes.low[slot].tolist(), "hi": self._boxes.high[slot].tolist()}
         return shown
 
     def terminate(self, slots: Ints) -> None:
         """Remove subscriptions. Cost: constant each, and amortised one build."""
         ranks = self._rank[slots]
         self._rank[slots] = ABSENT
-        self._reached[slots] = 0
+        self._boxes.reached[slots] = 0
         for rank in np.unique(ranks[ranks >= 0]).tolist():
             level = self._levels[rank]
             assert level is not None
@@ -170,10 +165,10 @@ class LogarithmicMethod(ABC):
             slots = self._slots[rank][self._out.query[:n_rows]]
             reached = self._out.reached[:n_rows].copy()
             found.append((self._out.event[:n_rows].copy(), slots, reached))
-            is_over = ~self._is_repeating[slots]
+            is_over = ~self._boxes.is_repeating[slots]
             matured = slots[is_over]
             self._rank[matured] = MATURED
-            self._reached[matured] = np.minimum(reached[is_over], LARGEST)
+            self._boxes.reached[matured] = np.minimum(reached[is_over], LARGEST)
             self._retire(rank, len(matured))
         if not found:
             return ChangeSet.empty()
@@ -188,24 +183,19 @@ class LogarithmicMethod(ABC):
     def progress(self, slots: Ints) -> tuple[Longs, Longs]:
         """Scaled weight reached, and missing to tau. Weight beyond int64 is shown as the largest int64."""
         reached = self._reached_now(slots)
-        return reached, np.maximum(self._tau[slots], reached) - reached
+        return reached, np.maximum(self._boxes.tau[slots], reached) - reached
 
     def arrays(self) -> Arrays:
         """The queries, what each has reached, and the rank of its level; the levels can be rebuilt."""
         top = self._top
         is_there = self._rank[:top] > ABSENT
         reached = np.where(is_there, self._reached_now(np.arange(top, dtype=np.int32)), 0)
-        columns = {"low": self._low, "high": self._high, "tau": self._tau, "is_repeating": self._is_repeating}
-        saved = {name: column[:top].copy() for name, column in columns.items()}
-        return {**saved, "reached": reached, "rank": self._rank[:top].copy()}
+        return saved(self._boxes, queries=top) | {"reached": reached, "rank": self._rank[:top].copy()}
 
     def restore(self, arrays: Arrays) -> None:
         """Restore the state that `arrays` returned. Cost: that of building all levels."""
         self._top = len(arrays["rank"])
-        self._reserve(self._top)
-        self._low, self._high = np.array(arrays["low"]), np.array(arrays["high"])
-        self._tau, self._reached = np.array(arrays["tau"]), np.array(arrays["reached"])
-        self._is_repeating, self._rank = np.array(arrays["is_repeating"]), np.array(arrays["rank"])
+        self._boxes, self._rank = restored(QueryBoxes, arrays), np.array(arrays["rank"])
         self._query = np.zeros(self._top, np.int32)
         n_ranks = int(self._rank.max(initial=-1)) + 1
         self._levels = [None] * n_ranks
@@ -218,6 +208,7 @@ class LogarithmicMethod(ABC):
 
     def check_invariants(self) -> None:
         """Assert that all columns agree. For tests."""
+        check_layout(self._boxes)
         assert (self._rank[self._top :] == ABSENT).all()
         n_held = 0
         for rank, level in enumerate(self._levels):
@@ -234,8 +225,8 @@ class LogarithmicMethod(ABC):
 
     def _build_at(self, rank: int, slots: Ints) -> None:
         # Neighbours count the same events, so they are close together in memory.
-        slots = slots[np.argsort(self._low[slots, 0], kind="stable")]
-        boxes = QueryBoxes(self._low, self._high, self._tau, self._reached, self._is_repeating).rows(slots)
+        slots = slots[np.argsort(self._boxes.low[slots, 0], kind="stable")]
+        boxes = self._boxes.rows(slots)
         # The middle of an unbounded range may be NaN.
         with np.errstate(over="ignore", invalid="ignore"):
             self._levels[rank] = self._build_level(boxes)
@@ -247,7 +238,7 @@ class LogarithmicMethod(ABC):
     def _clear_rank(self, rank: int) -> Ints:
         """Clear a rank, saving what its live queries have reached; returns their slots."""
         slots = self._slots[rank][self._is_living(rank)]
-        self._reached[slots] = self._reached_now(slots)
+        self._boxes.reached[slots] = self._reached_now(slots)
         self._levels[rank] = None
         self._slots[rank] = np.empty(0, np.int32)
         self._n_living[rank] = 0
@@ -268,7 +259,7 @@ class LogarithmicMethod(ABC):
         return is_living
 
     def _reached_now(self, slots: Ints) -> Longs:
-        reached = self._reached[slots]
+        reached = self._boxes.reached[slots]
         ranks = self._rank[slots]
         for rank in np.unique(ranks[ranks >= 0]).tolist():
             level = self._levels[rank]
@@ -280,8 +271,6 @@ class LogarithmicMethod(ABC):
 
     def _reserve(self, top: int) -> None:
         self._top = max(self._top, top)
-        self._low, self._high = ensure_capacity(self._low, top), ensure_capacity(self._high, top)
-        self._tau, self._reached = ensure_capacity(self._tau, top), ensure_capacity(self._reached, top)
-        self._is_repeating = ensure_capacity(self._is_repeating, top, False)
+        self._boxes = grow(self._boxes, queries=top)
         self._rank = ensure_capacity(self._rank, top, ABSENT)
         self._query = ensure_capacity(self._query, top)

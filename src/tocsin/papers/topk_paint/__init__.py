@@ -1,4 +1,4 @@
-"""The baselines of messages over ranges: Unicast and CN-Relax for top-k, Mar and Hull for MIN and MAX.
+"""Baselines of messages over ranges: Unicast, CN-Relax and Coalesce for top-k, Mar and Hull for MIN and MAX.
 
 Albert Yu, Pankaj K. Agarwal, Jun Yang: "Processing and Notifying Range Top-k Subscriptions", ICDE 2012.
 Its own algorithms, Paint-Dense, Paint-Sparse and Paint-Batch, are what `engine.messages` runs:
@@ -7,8 +7,9 @@ the engine sends the same messages, found by Paint-Dense with k = 1.
 See `docs/papers/topk-paint.md`.
 """
 
+from tocsin.papers.topk_paint.coalesce import PaintCoalesce
 from tocsin.papers.topk_paint.minmax import MarHull
 from tocsin.papers.topk_paint.relax import RelaxedSubscriber, relax_events
 from tocsin.papers.topk_paint.unicast import Unicast
 
-__all__ = ["MarHull", "RelaxedSubscriber", "Unicast", "relax_events"]
+__all__ = ["MarHull", "PaintCoalesce", "RelaxedSubscriber", "Unicast", "relax_events"]

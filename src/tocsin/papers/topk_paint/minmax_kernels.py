@@ -15,7 +15,14 @@ import numpy as np
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import (
+    EVENT,
+    N_EXPOSED,
+    N_PAYLOADS,
+    N_RECTANGLES,
+    Messages,
+    RowEvents,
+)
 from tocsin.indexes.ranges.messages.painters.events_kernels import end_move, is_idle, next_move
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     first_left,
@@ -74,7 +81,7 @@ def write_message(
     """Write a message to the ranges that hold the inner one and lie in the interval, if there are any."""
     if mar_x[0] >= inner_lo or inner_hi >= mar_x[1]:
         return
-    at = cursor[N_TILES]
+    at = cursor[N_RECTANGLES]
     out.inner_lo[at] = inner_lo
     out.inner_hi[at] = inner_hi
     out.outer_lo[at] = mar_x[0]
@@ -86,7 +93,7 @@ def write_message(
     out.payload_y[at] = y
     out.payload_born[at] = born
     out.payload_gone[at] = is_gone
-    cursor[N_TILES] = cursor[N_PAYLOADS] = at + 1
+    cursor[N_RECTANGLES] = cursor[N_PAYLOADS] = at + 1
 
 
 @inlined
@@ -119,7 +126,7 @@ def emit_hull(
         lowest = lower_of(blocked.y, blocked.born, left, right)
         if lowest < 0 or not is_before(blocked.y[lowest], blocked.born[lowest], y, born):
             return DONE
-        if cursor[N_TILES] == len(out.payload):
+        if cursor[N_RECTANGLES] == len(out.payload):
             return FULL
         cursor[N_EXPOSED] += 1
         other, slot, value = blocked.x[lowest], blocked.slot[lowest], blocked.y[lowest]
@@ -146,21 +153,21 @@ def emit_events(
         move = next_move(blocked, events, event)
         if move.place < 0 and not has_capacity(blocked):
             return SLOTS_FULL
-        n_tiles, n_exposed = cursor[N_TILES], cursor[N_EXPOSED]
-        if n_tiles == len(out.payload):
+        n_rectangles, n_exposed = cursor[N_RECTANGLES], cursor[N_EXPOSED]
+        if n_rectangles == len(out.payload):
             return FULL
         set_mar(blocked, mar, move.left, move.right, move.low_y, move.born)
         if move.is_rising:
             status = emit_hull(blocked, mar, event, move.place, move.high_y, move.high_born, out, cursor)
-            if status == FULL or cursor[N_TILES] == len(out.payload):
+            if status == FULL or cursor[N_RECTANGLES] == len(out.payload):
                 # Nothing is changed yet: the caller grows the output and this event is processed again.
-                cursor[N_TILES] = cursor[N_PAYLOADS] = n_tiles
+                cursor[N_RECTANGLES] = cursor[N_PAYLOADS] = n_rectangles
                 cursor[N_EXPOSED] = n_exposed
                 return FULL
-        is_bad = move.is_going or cursor[N_TILES] > n_tiles
+        is_bad = move.is_going or cursor[N_RECTANGLES] > n_rectangles
         x, y, is_going = move.x, move.sent_y, move.is_going
         write_message(out, cursor, event, move.slot, x, y, move.born, is_going, x, x, mar.x)
-        if cursor[N_TILES] > n_tiles:
+        if cursor[N_RECTANGLES] > n_rectangles:
             out_kind[event] = max(out_kind[event], BAD if is_bad else GOOD)
         end_move(blocked, move, cursor)
     return DONE

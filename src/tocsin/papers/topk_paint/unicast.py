@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.arrays.layout import empty, grow
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_EXPOSED, N_TILES, events_of
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_EXPOSED, N_RECTANGLES, events_of
 from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
 from tocsin.indexes.ranges.structures.blocked_rows_layout import BlockedColumns
 from tocsin.indexes.ranges.structures.points import Points
@@ -71,7 +71,7 @@ class Unicast:
             else:
                 self.index.grow()
         self.n_searches += int(cursor[N_EXPOSED])
-        return UnicastMessages._make(column[: cursor[N_TILES]] for column in self._buffer)
+        return UnicastMessages._make(column[: cursor[N_RECTANGLES]] for column in self._buffer)
 
 
 def new_lens(blocked: BlockedColumns) -> Lens:

@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_TILES, RowEvents
+from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_RECTANGLES, RowEvents
 from tocsin.indexes.ranges.messages.receivers_kernels import area_of
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     find_last,
@@ -170,7 +170,7 @@ def write_messages(
     outer_hi = scratch.right[k - 1] if n_right == k else np.nan
     area = area_of(x, x, outer_lo, outer_hi)
     n_found = list_places(grid, area, scratch.found)
-    if cursor[N_TILES] + n_found > len(out.event):
+    if cursor[N_RECTANGLES] + n_found > len(out.event):
         return FULL
     is_falling = is_before(y, born, goal_y, goal_born)
     for i in range(n_found):
@@ -189,11 +189,11 @@ def write_messages(
             at = scratch.other[i]
             if at >= 0 and is_before(blocked.y[at], blocked.born[at], goal_y, goal_born):
                 other = blocked.slot[at]
-        letter = cursor[N_TILES]
+        letter = cursor[N_RECTANGLES]
         out.event[letter] = event
         out.subscription[letter] = grid.slot[scratch.found[i]]
         out.other[letter] = other
-        cursor[N_TILES] = letter + 1
+        cursor[N_RECTANGLES] = letter + 1
     return DONE
 
 

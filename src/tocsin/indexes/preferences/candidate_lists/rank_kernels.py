@@ -53,7 +53,11 @@ class RankingTree(NamedTuple):
 
 
 class RankingHeap(NamedTuple):
-    """The best rows so far: a heap with the worst on top, until it is sorted; and working memory."""
+    """The best rows so far: a heap with the worst on top, until it is sorted; and working memory.
+
+    Ordered as `kernels.heap`, but bounded: once it is full, one pass replaces the worst row, not a pop and a
+    push.
+    """
 
     #: what the heap is ordered by
     key: Annotated[Floats, Column("rows", fill=None)]

@@ -1,0 +1,1 @@
+"""COUNT, SUM and AVG over the rows inside ranges and regions."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
 from tocsin.arrays.jit import entry_point
-from tocsin.arrays.types import Arrays, Ints, Longs
+from tocsin.arrays.types import Ints, Longs
 from tocsin.indexes.contract import RowDelta
 from tocsin.indexes.ranges.aggregates.box_totals_kernels import (
     list_totals,
     report_totals,
 )
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
+from tocsin.indexes.ranges.steps.box_index import BoxIndex
 from tocsin.indexes.ranges.steps.images import build_images
 from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor
@@ -23,12 +22,14 @@ from tocsin.indexes.ranges.structures.tally import FUNCTIONS
 from tocsin.kernels.status import DONE, N_OUT, ROWS_FULL
 
 
-class BoxTotals:
+class BoxTotals(BoxIndex):
     """`SELECT COUNT(y)`, `SUM(y)` or `AVG(y) … WHERE box` over a table.
 
     Delta columns: the dimensions, x and z of a region if there is one, y. Sums are exact and rounded once,
     so that they depend on the rows alone, never on their history.
     """
+
+    _rows: TreeRows
 
     def __init__(
         self,
@@ -39,21 +40,16 @@ class BoxTotals:
         capacity: int = 16,
         trees: TreeSettings = TREE_SETTINGS,
     ) -> None:
-        self._layout = Layout.of(dimensions, region)
+        layout = Layout.of(dimensions, region)
+        super().__init__(
+            layout,
+            RangeBounds(layout.width, capacity, region=layout.region, trees=trees),
+            TreeRows(layout.width, capacity, is_summed=function != "count"),
+        )
         self._name = function
         self._function = FUNCTIONS[function]
-        self._width = self._layout.width
-        self._bounds = RangeBounds(self._width, capacity, region=self._layout.region, trees=trees)
-        self._rows = TreeRows(self._width, capacity, is_summed=function != "count")
+        self._width = layout.width
         self._buffer = ChangeBuffer(capacity)
-
-    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions), `region` (n, 3). Cost: see `RangeBounds.put`."""
-        self._bounds.put(slots, *self._layout.bounds(values))
-
-    def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: constant each, amortised."""
-        self._bounds.clear(slots)
 
     @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
@@ -96,10 +92,6 @@ class BoxTotals:
         rows.rebuild_if_needed()
         return self._buffer.take(int(cursor[N_OUT]))
 
-    def follow(self, delta: RowDelta) -> None:
-        """Apply a delta without reporting changes. Cost: as `apply`."""
-        self.apply(delta)
-
     @np.errstate(over="ignore", invalid="ignore")
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: for each subscription, the nodes of the tree over rows that its box cuts."""
@@ -108,21 +100,6 @@ class BoxTotals:
         total, limbs = self._scratch()
         list_totals(self._bounds.boxes, self._rows.tree, asked, self._function, total, limbs, out)
         return out
-
-    def parameters(self, slot: int) -> dict[str, object]:
-        """The box that a subscription was registered with. Cost: constant."""
-        return self._layout.parameters(self._bounds.boxes, slot)
-
-    def arrays(self) -> Arrays:
-        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays()}
-
-    def restore(self, arrays: Arrays) -> None:
-        self._bounds.restore(arrays)
-        self._rows.restore(arrays)
-
-    def check_invariants(self) -> None:
-        self._bounds.check_invariants()
-        self._rows.check_invariants()
 
     def explain(self) -> str:
         return f"range {self._name}, {self._layout}; {self._bounds.explain()}, adds up their rows in a tree"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
@@ -18,14 +16,16 @@ from tocsin.indexes.ranges.aggregates.range_totals_kernels import (
     report_range_totals,
 )
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
-from tocsin.indexes.ranges.steps.images import build_images, largest_step, padded_columns
+from tocsin.indexes.ranges.steps.box_index import BoxIndex
+from tocsin.indexes.ranges.steps.images import build_images, largest_step
+from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor
 from tocsin.indexes.ranges.steps.rows import Rows
 from tocsin.indexes.ranges.structures.tally import FUNCTIONS, TallyRows
 from tocsin.kernels.status import DONE, N_OUT, TALLY_FULL
 
 
-class RangeTotals:
+class RangeTotals(BoxIndex):
     """`SELECT COUNT(y)`, `SUM(y)` or `AVG(y) … [WHERE x BETWEEN lo AND hi]` over a table.
 
     Delta columns: x, if there is one, then y. Answers are not stored: they follow from sums over the rows,
@@ -35,31 +35,23 @@ class RangeTotals:
     def __init__(
         self, dimensions: int, *, function: str, capacity: int = 16, trees: TreeSettings = TREE_SETTINGS
     ) -> None:
-        self._dimensions = dimensions
+        super().__init__(
+            Layout.of(dimensions, None), RangeBounds(1, capacity, trees=trees), Rows(2, capacity)
+        )
         self._name = function
         self._function = FUNCTIONS[function]
-        self._bounds = RangeBounds(1, capacity, trees=trees)
-        self._rows = Rows(2, capacity)
         self._tally = TallyRows(np.empty(0), np.empty(0), is_summed=function != "count")
         self._buffer = ChangeBuffer(capacity)
         self._chosen = empty(Chosen)
         self._sums = empty(Sums, images=capacity, columns=self._tally.n_columns, subscriptions=0)
-
-    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions). Cost: copying them; see `RangeBounds.put`."""
-        self._bounds.put(slots, values["lo"], values["hi"])
-
-    def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: constant each, amortised."""
-        self._bounds.clear(slots)
 
     def apply(self, delta: RowDelta) -> ChangeSet:
         """Cost of a step: a block per row and a pass over the blocks, finding the ranges that hold an image,
         and four searches for each of them."""
         images = build_images(
             delta,
-            padded_columns(delta.before, self._dimensions),
-            padded_columns(delta.after, self._dimensions),
+            self._layout.columns(delta.before),
+            self._layout.columns(delta.after),
             required=2,
             key=0,
         )
@@ -90,10 +82,6 @@ class RangeTotals:
         self._rows.store(images)
         return self._buffer.take(int(cursor[N_OUT]))
 
-    def follow(self, delta: RowDelta) -> None:
-        """Apply a delta without reporting changes. Cost: as `apply`."""
-        self.apply(delta)
-
     def result(self, slots: Ints) -> ChangeSet:
         """Cost: two logarithmic searches a subscription."""
         out = ChangeBuffer(len(slots)).columns
@@ -103,24 +91,15 @@ class RangeTotals:
         )
         return out
 
-    def parameters(self, slot: int) -> dict[str, object]:
-        """The range that a subscription was registered with. Cost: constant."""
-        return self._bounds.parameters(slot, self._dimensions)
-
-    def arrays(self) -> Arrays:
-        return {**self._bounds.arrays(self._dimensions), **self._rows.arrays()}
-
     def restore(self, arrays: Arrays) -> None:
-        self._bounds.restore(arrays)
-        self._rows.restore(arrays)
+        super().restore(arrays)
         value = self._rows.columns.value[self._rows.live()]
         x, y = value[:, 0].copy(), value[:, 1].copy()
         self._tally = TallyRows(x, y, is_summed=self._name != "count")
         self._fit_sums(0)
 
     def check_invariants(self) -> None:
-        self._bounds.check_invariants()
-        self._rows.check_invariants()
+        super().check_invariants()
         live = self._rows.live()
         value = self._rows.columns.value[live]
         self._tally.check_invariants(value[:, 0], value[:, 1])

@@ -1,0 +1,1 @@
+"""DISTINCT values of the rows inside ranges and regions."""

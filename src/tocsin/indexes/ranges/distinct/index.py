@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tocsin.arrays.changes import ChangeBuffer, ChangeSet
@@ -13,6 +11,7 @@ from tocsin.arrays.types import Arrays, Ints
 from tocsin.indexes.contract import RowDelta, SubscriptionBounds
 from tocsin.indexes.ranges.distinct.distinct_kernels import Search, list_distinct, report_distinct
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
+from tocsin.indexes.ranges.steps.box_index import BoxIndex
 from tocsin.indexes.ranges.steps.images import build_images, largest_step
 from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor, run_reporting
@@ -22,12 +21,14 @@ from tocsin.indexes.ranges.structures.row_treap_kernels import Orders
 from tocsin.kernels.status import DONE, LOG_FULL, N_OUT
 
 
-class RangeDistinct:
+class RangeDistinct(BoxIndex):
     """`SELECT DISTINCT y … WHERE box` over a table.
 
     Delta columns: the dimensions, x and z of a region if there is one, the code of y (a small whole number
     from 0 on; NaN for NULL), and y itself, NaN where it is no number. A change names the code as its row.
     """
+
+    _rows: ChainedRows | OrderedRows
 
     def __init__(
         self,
@@ -37,27 +38,20 @@ class RangeDistinct:
         region: str | None = None,
         trees: TreeSettings = TREE_SETTINGS,
     ) -> None:
-        self._layout = Layout.of(dimensions, region)
-        self._capacity = capacity
-        self._width = self._layout.width
+        layout = Layout.of(dimensions, region)
+        # One dimension has an order, in which neighbours of equal code are found by search.
+        self._is_ordered = layout.width == 1
         # The tree exists from the first box on: with few boxes it is a list of them.
         trees = trees._replace(min_boxes=1)
-        self._bounds = RangeBounds(self._width, capacity, region=self._layout.region, trees=trees)
-        # One dimension has an order, in which neighbours of equal code are found by search.
-        self._is_ordered = self._width == 1
-        self._rows: ChainedRows | OrderedRows = (OrderedRows if self._is_ordered else ChainedRows)(
-            self._width + 2, capacity
+        super().__init__(
+            layout,
+            RangeBounds(layout.width, capacity, region=layout.region, trees=trees),
+            (OrderedRows if self._is_ordered else ChainedRows)(layout.width + 2, capacity),
         )
+        self._capacity = capacity
+        self._width = layout.width
         self._buffer = ChangeBuffer(capacity)
         self._search = empty(Search, entries=capacity, images=capacity, blockers=capacity, nodes=capacity)
-
-    def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions), `region` (n, 3). Cost: copying them."""
-        self._bounds.put(slots, *self._layout.bounds(values))
-
-    def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: constant each."""
-        self._bounds.clear(slots)
 
     @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
@@ -108,32 +102,19 @@ class RangeDistinct:
             self._capacity,
         )
 
-    def follow(self, delta: RowDelta) -> None:
-        """Apply a delta without reporting changes. Cost: as `apply`."""
-        self.apply(delta)
-
     def bounds(self) -> SubscriptionBounds:
         """The ranges of all subscriptions. Cost: linear."""
         slots, lo, hi = self._bounds.live(self._layout.given)
         return SubscriptionBounds(slots, lo, hi, np.ones(len(slots), np.int32))
 
-    def parameters(self, slot: int) -> dict[str, object]:
-        """The box that a subscription was registered with. Cost: constant."""
-        return self._layout.parameters(self._bounds.boxes, slot)
-
-    def arrays(self) -> Arrays:
-        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays()}
-
     def restore(self, arrays: Arrays) -> None:
-        self._bounds.restore(arrays)
-        self._rows.restore(arrays)
+        super().restore(arrays)
         code = self._rows.columns.value[self._rows.live(), self._width].astype(np.int64)
         self._rows.relink(code, int(code.max(initial=-1)) + 1)
 
     def check_invariants(self) -> None:
         """Assert all invariants, and that each chain or tree holds the rows of one code."""
-        self._bounds.check_invariants()
-        self._rows.check_invariants()
+        super().check_invariants()
         check_layout(self._search)
         for code in range(self._rows.n_buckets):
             for row in self._rows.rows_of(code):

@@ -35,7 +35,10 @@ N_TOUCHED = 1
 
 
 class SkipList(NamedTuple):
-    """The skip list. A free node's `after` on the lowest level is the next free one."""
+    """The skip list. A free node's `after` on the lowest level is the next free one.
+
+    Not a treap, as of rows of equal code: a node that came or went needs both neighbours, one link away.
+    """
 
     code: Annotated[Longs, Column("nodes", fill=-1)]
     x: Annotated[Floats, Column("nodes")]

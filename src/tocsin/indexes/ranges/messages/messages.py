@@ -1,8 +1,8 @@
 """Messages in columnar form, and the base class of what turns row events into messages.
 
-A *payload* is one row's new value, or its removal, caused by one event. A *tile* is the rectangle of
-subscription space that a payload is sent to: every subscription [l, r] with `outer_lo < l <= inner_lo` and
-`inner_hi <= r < outer_hi`. An outer bound of NaN is unbounded. A message is a tile with its payload.
+A *payload* is one row's new value, or its removal, caused by one event. It is sent to a *rectangle* of
+subscription space: every subscription [l, r] with `outer_lo < l <= inner_lo` and
+`inner_hi <= r < outer_hi`. An outer bound of NaN is unbounded. A message is a rectangle with its payload.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tocsin.indexes.ranges.structures.blocked_rows import BlockedRows
 from tocsin.indexes.ranges.structures.points import Points
 from tocsin.kernels.status import DONE, FULL
 
-#: Positions in a kernel's cursor: the next event, tiles and payloads written, rows exposed so far.
+#: Positions in a kernel's cursor: the next event, rectangles and payloads written, rows exposed so far.
 EVENT = 0
-N_TILES = 1
+N_RECTANGLES = 1
 N_PAYLOADS = 2
 N_EXPOSED = 3
 CURSOR_SIZE = 4
@@ -40,16 +40,16 @@ class RowEvents(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Tiles in the order in which a subscriber must apply them, and the payloads that they carry."""
+    """Rectangles in the order in which a subscriber must apply them, and the payloads that they carry."""
 
     #: the largest lower bound addressed, and the least upper one
-    inner_lo: Annotated[Floats, Column("tiles", fill=None)]
-    inner_hi: Annotated[Floats, Column("tiles", fill=None)]
+    inner_lo: Annotated[Floats, Column("rectangles", fill=None)]
+    inner_hi: Annotated[Floats, Column("rectangles", fill=None)]
     #: exclusive limits of the bounds addressed; NaN for none
-    outer_lo: Annotated[Floats, Column("tiles", fill=None)]
-    outer_hi: Annotated[Floats, Column("tiles", fill=None)]
-    #: the tile's payload, ascending
-    payload: Annotated[Ints, Column("tiles", fill=None)]
+    outer_lo: Annotated[Floats, Column("rectangles", fill=None)]
+    outer_hi: Annotated[Floats, Column("rectangles", fill=None)]
+    #: the rectangle's payload, ascending
+    payload: Annotated[Ints, Column("rectangles", fill=None)]
     #: position of the event in its batch
     payload_event: Annotated[Ints, Column("payloads", fill=None)]
     #: slot of the row
@@ -64,16 +64,16 @@ class Messages(NamedTuple):
 
     @classmethod
     def empty(cls, capacity: int = 0) -> Messages:
-        """Columns for `capacity` tiles and payloads, not yet written."""
-        return empty(Messages, tiles=capacity, payloads=capacity)
+        """Columns for `capacity` rectangles and payloads, not yet written."""
+        return empty(Messages, rectangles=capacity, payloads=capacity)
 
     def doubled(self) -> Messages:
         """Twice the capacity, with the same contents. Cost: linear, amortised constant per message."""
-        return grow(self, tiles=len(self.payload) + 1, payloads=len(self.payload_row) + 1)
+        return grow(self, rectangles=len(self.payload) + 1, payloads=len(self.payload_row) + 1)
 
-    def first(self, tiles: int, payloads: int) -> Messages:
+    def first(self, rectangles: int, payloads: int) -> Messages:
         """The part that a kernel has written: views."""
-        written = [column[:tiles] for column in self[:5]], [column[:payloads] for column in self[5:]]
+        written = [column[:rectangles] for column in self[:5]], [column[:payloads] for column in self[5:]]
         return Messages._make([*written[0], *written[1]])
 
     def copy(self) -> Messages:
@@ -82,12 +82,12 @@ class Messages(NamedTuple):
 
     @property
     def event(self) -> Ints:
-        """int32 (tiles,): position of each message's event in its batch."""
+        """int32 (rectangles,): position of each message's event in its batch."""
         return self.payload_event[self.payload]
 
     @property
     def number(self) -> Ints:
-        """int32 (tiles,): how many messages of the same event precede each."""
+        """int32 (rectangles,): how many messages of the same event precede each."""
         events = self.event
         begins = np.flatnonzero(np.diff(events, prepend=-1))
         sizes = np.diff(begins, append=len(events))
@@ -163,7 +163,7 @@ class Reformulator(ABC):
             else:
                 self.index.grow()
         self.n_exposed += int(cursor[N_EXPOSED])
-        messages = self._buffer.first(int(cursor[N_TILES]), int(cursor[N_PAYLOADS]))
+        messages = self._buffer.first(int(cursor[N_RECTANGLES]), int(cursor[N_PAYLOADS]))
         if self._sign < 0:
             messages.payload_y[:] = messages.payload_y * self._sign + 0.0
         return messages

@@ -6,13 +6,13 @@ import numpy as np
 
 from tocsin.arrays.columns import ensure_capacity
 from tocsin.arrays.types import Ints, Longs
-from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_TILES, Messages
-from tocsin.indexes.ranges.messages.receivers_kernels import count_receivers, fit_tiles, list_receivers
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_RECTANGLES, Messages
+from tocsin.indexes.ranges.messages.receivers_kernels import count_receivers, fit_rectangles, list_receivers
 from tocsin.indexes.ranges.structures.points import Points
 
 
 def receiver_counts(points: Points, messages: Messages) -> Longs:
-    """How many subscriptions each message reaches. Cost: the buckets that its tile meets."""
+    """How many subscriptions each message reaches. Cost: the buckets that its rectangle meets."""
     counts = np.empty(len(messages.payload), np.int64)
     count_receivers(points.grid, messages, counts)
     return counts
@@ -37,13 +37,13 @@ class Receivers:
 def fit_messages(points: Points, messages: Messages) -> Messages:
     """The same payloads to the same subscriptions in fewer messages, each of which reaches at least one.
 
-    Paint-Sparse's snap and greedy merge, for tiles of any origin. Cost: two or three queries to the grid
-    per tile.
+    Paint-Sparse's snap and greedy merge, for rectangles of any origin. Cost: two or three queries to the grid
+    per rectangle.
     """
     points.rebuild_if_needed()
     out = Messages.empty(len(messages.payload))
     cursor = np.zeros(CURSOR_SIZE, np.int64)
     # nextafter overflows to infinity and underflows to subnormals.
     with np.errstate(over="ignore", under="ignore"):
-        fit_tiles(points.grid, messages, out, cursor)
-    return out.first(int(cursor[N_TILES]), int(cursor[N_PAYLOADS]))
+        fit_rectangles(points.grid, messages, out, cursor)
+    return out.first(int(cursor[N_RECTANGLES]), int(cursor[N_PAYLOADS]))

@@ -1,0 +1,1 @@
+"""What the indexes over rows share: bounds of subscriptions, rows, and the images of each step."""

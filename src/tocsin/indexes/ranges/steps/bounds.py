@@ -118,11 +118,6 @@ class RangeBounds:
         why = f"{self._filled} boxes, a tree from {self._trees.min_boxes} on"
         return f"tests every box ({why})" if self._tree is None else f"finds boxes in a tree ({why})"
 
-    def parameters(self, slot: int, given: int) -> dict[str, object]:
-        """The box of a slot, in its first `given` dimensions."""
-        lo, hi = self.boxes.lo[:given, slot], self.boxes.hi[:given, slot]
-        return {"lo": lo.tolist(), "hi": hi.tolist()} if given else {}
-
     def live(self, given: int) -> tuple[Ints, Floats, Floats]:
         """The slots of non-empty boxes, and their bounds in the first `given` dimensions."""
         lo, hi = self.boxes.lo[:, : self.top], self.boxes.hi[:, : self.top]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.arrays.jit import entry_point
-from tocsin.arrays.layout import check_layout, empty, grow
+from tocsin.arrays.layout import check_layout, empty, grow, restored, saved
 from tocsin.arrays.types import Arrays, Longs
 from tocsin.indexes.contract import ABSENT
 from tocsin.indexes.ranges.steps.images_kernels import store_images
@@ -35,15 +35,13 @@ class Rows:
         return np.flatnonzero(self.columns.born[: self.top] != ABSENT).astype(np.int64)
 
     def arrays(self) -> Arrays:
-        value, born = self.columns
-        value = value[: self.top].copy()
-        value[born[: self.top] == ABSENT] = np.nan
-        return {"value": value, "born": born[: self.top].copy()}
+        arrays = saved(self.columns, rows=self.top)
+        arrays["value"][arrays["born"] == ABSENT] = np.nan
+        return arrays
 
     def restore(self, arrays: Arrays) -> None:
         self.top = len(arrays["born"])
-        value = np.array(arrays["value"], np.float64, order="C")
-        self.columns = RowColumns(value, np.array(arrays["born"], np.int64))
+        self.columns = restored(RowColumns, arrays)
 
     def check_invariants(self) -> None:
         check_layout(self.columns)

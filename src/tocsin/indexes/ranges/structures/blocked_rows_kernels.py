@@ -129,6 +129,7 @@ def last_in_block(blocked: BlockedColumns, block: int, x: float, is_strict: bool
 @lean_kernel
 def search_last(blocked: BlockedColumns, x: float, is_strict: bool) -> int:
     """The last row at or left of `x`, or strictly left of it; -1 if there is none. Cost: logarithmic."""
+    # No search of `kernels.search`: what is compared is in no column of its own, but two lookups away.
     low, high = 0, int(blocked.heads[N_GROUPS])
     while low < high:
         middle = (low + high) // 2

@@ -14,16 +14,11 @@ from tocsin.indexes.ranges.structures.points_kernels import (
     N_WASTED,
     STRIP,
     Grid,
-    Rectangle,
     assign_cuts,
-    count_points,
     fill_grid,
     gather_points,
-    has_point,
     insert_points,
     remove_points,
-    report_points,
-    snap_points,
     sort_by,
 )
 
@@ -78,26 +73,6 @@ class Points:
         """Rebuild the grid for the current points. Cost: about linear."""
         self._build(np.empty(0, np.int32), np.empty(0), np.empty(0))
 
-    def count(self, area: Rectangle) -> int:
-        """How many points are in the rectangle. Cost: the buckets it meets, the points of those it cuts."""
-        return int(count_points(self.grid, area))
-
-    def is_empty(self, area: Rectangle) -> bool:
-        """Whether no point is in the rectangle. Cost: as `count`, until one is found."""
-        return not has_point(self.grid, area)
-
-    def report(self, area: Rectangle) -> Ints:
-        """The slots of the points in the rectangle, ascending. Cost: as `count`, and sorting them."""
-        found: Ints = np.empty(self.count(area) + int(self.grid.bucket_size.max()), np.int32)
-        return np.sort(found[: report_points(self.grid, area, found, 0)])
-
-    def snap(self, area: Rectangle) -> Rectangle:
-        """The smallest rectangle around the points in the rectangle; an empty one if there are none.
-
-        Cost: the buckets that the rectangle meets, and the points of some of those that it cuts.
-        """
-        return Rectangle(*snap_points(self.grid, area))
-
     def points(self) -> tuple[Ints, Floats, Floats]:
         """All points, by slot: slots, lo, hi. Cost: sorting them."""
         lo, hi, slot = np.empty(len(self)), np.empty(len(self)), np.empty(len(self), np.int32)
@@ -144,10 +119,10 @@ class Points:
             lo, hi = np.concatenate((old_lo, lo)), np.concatenate((old_hi, hi))
         if len(slots) and (slots[1:] < slots[:-1]).any():
             slots, lo, hi = _reordered(slots, lo, hi)
-        n_strips = max(1, len(slots) // BUCKET)
-        n_columns = int(np.sqrt(n_strips))
-        grid = _empty_grid(n_columns, 2 * n_strips + 2 * n_columns, len(slots) + self._capacity)
-        n_buckets = _fill(grid, lo, hi, slots, _cuts(lo, slots, n_columns), _cuts(hi, slots, n_strips))
+        n_slabs = max(1, len(slots) // BUCKET)
+        n_columns = int(np.sqrt(n_slabs))
+        grid = _empty_grid(n_columns, 2 * n_slabs + 2 * n_columns, len(slots) + self._capacity)
+        n_buckets = _fill(grid, lo, hi, slots, _cuts(lo, slots, n_columns), _cuts(hi, slots, n_slabs))
         buckets = {
             name: column[:n_buckets].copy()
             for name, column in grid._asdict().items()
@@ -196,17 +171,17 @@ def _fill(
     hi: Floats,
     slots: Ints,
     columns: tuple[Floats, Ints],
-    strips: tuple[Floats, Ints],
+    slabs: tuple[Floats, Ints],
 ) -> int:
     """Fill an empty grid with points, cut as given. Returns how many buckets it has."""
-    column, strip = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
+    column, slab = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
     assign_cuts(lo, slots, *columns, column)
-    assign_cuts(hi, slots, *strips, strip)
-    by_strip, order = np.empty(len(slots), np.int32), np.arange(len(slots), dtype=np.int32)
-    sort_by(strip, len(strips[0]), order, by_strip)
-    sort_by(column, len(columns[0]), by_strip, order)
+    assign_cuts(hi, slots, *slabs, slab)
+    by_slab, order = np.empty(len(slots), np.int32), np.arange(len(slots), dtype=np.int32)
+    sort_by(slab, len(slabs[0]), order, by_slab)
+    sort_by(column, len(columns[0]), by_slab, order)
     grid.column_lo[:], grid.column_slot[:] = columns
-    return fill_grid(lo, hi, slots, order, column, strip, *strips, grid)
+    return fill_grid(lo, hi, slots, order, column, slab, *slabs, grid)
 
 
 def _empty_grid(n_columns: int, n_buckets: int, capacity: int) -> Grid:

@@ -137,15 +137,15 @@ def fill_grid(
     slot: Ints,
     order: Ints,
     column: Ints,
-    strip: Ints,
-    strip_hi: Floats,
-    strip_slot: Ints,
+    slab: Ints,
+    slab_hi: Floats,
+    slab_slot: Ints,
     grid: Grid,
 ) -> int:
-    """Fill an empty grid with points, `order`ed by column, then by strip of `hi`. Returns how many buckets.
+    """Fill an empty grid with points, `order`ed by column, then by slab of `hi`. Returns how many buckets.
 
-    A strip holds about a bucket of points over all columns, so what one column has of it is never much
-    more; a bucket takes as many strips as fit. Linear.
+    A slab holds about a bucket of points over all columns, so what one column has of it is never much
+    more; a bucket takes as many slabs as fit. Linear.
     """
     n_columns = len(grid.column_lo)
     n_buckets = 0
@@ -160,13 +160,13 @@ def fill_grid(
             grid.bucket_hi[bucket] = -np.inf
             grid.bucket_slot[bucket] = -1
             if not is_first:
-                grid.bucket_hi[bucket] = strip_hi[strip[order[at]]]
-                grid.bucket_slot[bucket] = strip_slot[strip[order[at]]]
+                grid.bucket_hi[bucket] = slab_hi[slab[order[at]]]
+                grid.bucket_slot[bucket] = slab_slot[slab[order[at]]]
             is_first = False
             begin = at
             while at < len(order) and column[order[at]] == c:
                 end = at + 1
-                while end < len(order) and column[order[end]] == c and strip[order[end]] == strip[order[at]]:
+                while end < len(order) and column[order[end]] == c and slab[order[end]] == slab[order[at]]:
                     end += 1
                 if at > begin and end - begin > BUCKET + BUCKET // 4:
                     break

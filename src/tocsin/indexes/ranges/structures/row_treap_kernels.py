@@ -2,6 +2,9 @@
 
 A treap is a search tree, here by (x, slot), in which every row ranks above those below it. Ranks are drawn
 from slots by a hash, so that trees are balanced by chance, but always the same for the same rows.
+
+Not `kernels.treap`: that one knows ranks, and so updates the size of every subtree on the way, in nodes of a
+pool with copied keys. Here rows are the nodes, x is read where it is stored, and only links are written.
 """
 
 from __future__ import annotations

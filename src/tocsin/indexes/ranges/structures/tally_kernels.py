@@ -9,6 +9,9 @@ A sum is a fixed-point number in int64 columns: *limbs*, of which limb i counts 
 numbers of positive and of negative infinities. Limbs are signed, and carries are propagated only when the sum
 is rounded, so adding and subtracting is exact in any order. A unit is the lowest bit that any y needs:
 `first` limbs of 32 bits above 2**-1074, the smallest double. COUNT needs no sums and has no such columns.
+
+Not `blocked_rows_kernels`: those find the lowest y, by summaries in two levels, and hold rows by slot. Here
+blocks hold prefix sums, in one level, and equal rows need not be told apart.
 """
 
 from __future__ import annotations
@@ -186,6 +189,7 @@ def find_block(tally: Tally, x: float, y: float) -> int:
 @lean_kernel
 def find_row(tally: Tally, block: int, x: float, y: float) -> int:
     """How many rows of a block are below (x, y)."""
+    # No search of `kernels.search`: `find_cut` would also count the rows that are equal.
     left = 0
     right = int(tally.size[block])
     while left < right:

@@ -1,0 +1,1 @@
+"""Top-k, MIN and MAX over the rows inside ranges and regions."""

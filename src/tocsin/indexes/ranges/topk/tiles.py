@@ -148,7 +148,7 @@ class RankedTiles:
             if status == DONE:
                 break
             if status == LOG_FULL:
-                self._log = grow(self._log, entries=2 * len(self._log.cell))
+                self._log = grow(self._log, entries=2 * len(self._log.effect))
             elif status == LOG_LONG:
                 self._shorten(cursor)
             elif status == AROUND_FULL:
@@ -158,7 +158,7 @@ class RankedTiles:
             else:
                 self._buffer.grow()
         self._points.rebuild_if_needed()
-        if len(self._log.cell) > 2 * self._log_capacity:
+        if len(self._log.effect) > 2 * self._log_capacity:
             self._log = empty(Log, entries=self._capacity)
         return self._buffer.take(int(cursor[N_OUT]))
 
@@ -306,8 +306,8 @@ class RankedTiles:
         """Net the log of a long step. Cost: linear in it."""
         count = int(cursor[N_LOG])
         sort_log(self._log, count, self._top, self._begin)
-        # Entries share cells, but netted ones have a cell each.
-        n_moves = int(np.diff(self._log.start)[self._log.cell[:count]].sum())
+        # Entries share effects, but netted ones have an effect each.
+        n_moves = int(np.diff(self._log.start)[self._log.effect[:count]].sum())
         shorter = empty(Log, entries=max(count, n_moves // 2 + 1))
         shorten_log(self._log, self._limits, self._replay, shorter, cursor)
         self._log = shorter

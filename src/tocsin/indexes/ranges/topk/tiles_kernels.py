@@ -21,7 +21,7 @@ from tocsin.indexes.ranges.topk.ranking import Ranking
 from tocsin.indexes.ranges.topk.tiles_layout import (
     DELETE,
     LOWER,
-    N_CELLS,
+    N_EFFECTS,
     N_LOG,
     N_MOVES,
     N_NETTED,
@@ -53,11 +53,11 @@ def sort_log(log: Log, count: int, n_subscriptions: int, begin: Longs) -> None:
     shift = 0
     is_spare = False
     while (n_subscriptions - 1) >> shift > 0:
-        source, source_cell = log.subscription, log.cell
-        target, target_cell = log.spare_subscription, log.spare_cell
+        source, source_effect = log.subscription, log.effect
+        target, target_effect = log.spare_subscription, log.spare_effect
         if is_spare:
             source, target = target, source
-            source_cell, target_cell = target_cell, source_cell
+            source_effect, target_effect = target_effect, source_effect
         for digit in range(N_DIGITS + 1):
             begin[digit] = 0
         for i in range(count):
@@ -67,14 +67,14 @@ def sort_log(log: Log, count: int, n_subscriptions: int, begin: Longs) -> None:
         for i in range(count):
             digit = (source[i] >> shift) & (N_DIGITS - 1)
             target[begin[digit]] = source[i]
-            target_cell[begin[digit]] = source_cell[i]
+            target_effect[begin[digit]] = source_effect[i]
             begin[digit] += 1
         is_spare = not is_spare
         shift += DIGIT
     if is_spare:
         for i in range(count):
             log.subscription[i] = log.spare_subscription[i]
-            log.cell[i] = log.spare_cell[i]
+            log.effect[i] = log.spare_effect[i]
 
 
 @lean_kernel
@@ -88,8 +88,8 @@ def replay_moves(log: Log, first: int, end: int, k: int, replay: Replay) -> int:
         held[rank] = -1 - rank
     n_taken = 0
     for entry in range(first, end):
-        cell = log.cell[entry]
-        for move in range(log.start[cell], log.start[cell + 1]):
+        effect = log.effect[entry]
+        for move in range(log.start[effect], log.start[effect + 1]):
             row = log.row[move]
             rank = log.rank[move]
             if rank > 0:
@@ -176,16 +176,16 @@ def write_one(
     blocked: BlockedColumns,
     replay: Replay,
     log: Log,
-    cell: int,
+    effect: int,
     sign: float,
     step: int,
     subscription: int,
     out: ChangeSet,
     at: int,
 ) -> int:
-    """Write the net of one cell, without a replay. Returns the new length of the output."""
-    first = log.start[cell]
-    last = log.start[cell + 1] - 1
+    """Write the net of one effect, without a replay. Returns the new length of the output."""
+    first = log.start[effect]
+    last = log.start[effect + 1] - 1
     row = int(log.row[last])
     rank = int(log.rank[last])
     if first < last and log.row[first] == row:
@@ -245,14 +245,14 @@ def report_log(
             end += 1
         # With one k in use there is no need to fetch the subscription's.
         k = int(limits.k[limits.kind[subscription] if len(limits.k) > 1 else 0])
-        cell = int(log.cell[first])
-        # A cell of a shortened log may have moves of any kind.
-        is_one = end == first + 1 and not ranking.is_minmax and cell >= cursor[N_NETTED]
+        effect = int(log.effect[first])
+        # An effect of a shortened log may have moves of any kind.
+        is_one = end == first + 1 and not ranking.is_minmax and effect >= cursor[N_NETTED]
         if cursor[N_OUT] + (2 if is_one else 2 * k) > len(out.step):
             return FULL
         at = int(cursor[N_OUT])
         if is_one:
-            at = write_one(blocked, replay, log, cell, ranking.sign, step, subscription, out, at)
+            at = write_one(blocked, replay, log, effect, ranking.sign, step, subscription, out, at)
         else:
             n_taken = replay_moves(log, first, end, k, replay)
             if ranking.is_minmax:
@@ -266,9 +266,9 @@ def report_log(
 
 @lean_kernel
 def shorten_log(log: Log, limits: Limits, replay: Replay, out_log: Log, cursor: Longs) -> None:
-    """Write a sorted log to another, with one cell per subscription that does all of its moves.
+    """Write a sorted log to another, with one effect per subscription that does all of its moves.
 
-    The other log has capacity for as many entries, cells and moves as this one has.
+    The other log has capacity for as many entries, effects and moves as this one has.
     """
     n_out = 0
     n_moves = 0
@@ -290,13 +290,13 @@ def shorten_log(log: Log, limits: Limits, replay: Replay, out_log: Log, cursor: 
                 out_log.rank[n_moves] = i + 1
                 n_moves += 1
         out_log.subscription[n_out] = subscription
-        out_log.cell[n_out] = n_out
+        out_log.effect[n_out] = n_out
         n_out += 1
         out_log.start[n_out] = n_moves
         first = end
     cursor[N_LOG] = n_out
     cursor[N_NETTED] = n_out
-    cursor[N_CELLS] = n_out
+    cursor[N_EFFECTS] = n_out
     cursor[N_MOVES] = n_moves
 
 
@@ -373,12 +373,12 @@ def apply_steps(
                     return LOG_LONG
                 if not has_capacity(blocked):
                     return BLOCKS_FULL
-                n_log, n_cells, n_moves = cursor[N_LOG], cursor[N_CELLS], cursor[N_MOVES]
+                n_log, n_effects, n_moves = cursor[N_LOG], cursor[N_EFFECTS], cursor[N_MOVES]
                 status = log_update(
                     blocked, grid, limits, k, update, scratch.around, scratch.gaps, log, cursor
                 )
                 if status != DONE:
-                    cursor[N_LOG], cursor[N_CELLS], cursor[N_MOVES] = n_log, n_cells, n_moves
+                    cursor[N_LOG], cursor[N_EFFECTS], cursor[N_MOVES] = n_log, n_effects, n_moves
                     return status
                 is_gone = update.is_absent and not update.is_raise
                 y = update.low_y if update.is_raise else update.high_y
@@ -400,7 +400,7 @@ def apply_steps(
         cursor[PHASE] = RAISE
         cursor[AT] = 0
         cursor[N_LOG] = 0
-        cursor[N_CELLS] = 0
+        cursor[N_EFFECTS] = 0
         cursor[N_MOVES] = 0
         cursor[N_NETTED] = 0
     return DONE

@@ -1,9 +1,8 @@
 """Columns of the range top-k tiles: which lists an update of one row changes, and how.
 
-A row that changes rank has the same effect on the lists of many subscriptions: all that contain the same of
-the rows around it. Such subscriptions share a *cell*, which consists of one or two *moves*: a row is taken
-from a rank of the list, a row is put at a rank of the list. The *log* of a step holds, in order of time, the
-subscription and the cell.
+A row that changes rank has the same *effect* on the lists of many subscriptions: all that contain the same of
+the rows around it. An effect consists of one or two *moves*: a row is taken from a rank of the list, a row is
+put at a rank of the list. The *log* of a step holds, in order of time, the subscription and the effect.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tocsin.kernels.status import OWN
 #: Places in a cursor (int64): the phase of the step, and how much has been written.
 PHASE = OWN
 N_LOG = OWN + 1
-N_CELLS = OWN + 2
+N_EFFECTS = OWN + 2
 N_MOVES = OWN + 3
 N_NETTED = OWN + 4
 CURSOR_SIZE = OWN + 5
@@ -71,20 +70,20 @@ class Around(NamedTuple):
     exposed: Annotated[Longs, Column("rows", fill=None)]
     #: its position, left from 0 up, right from -1 down
     position: Annotated[Ints, Column("rows", fill=None)]
-    #: cell by nearest rows inside on either side and by k; or UNKNOWN, UNAFFECTED
+    #: effect by nearest rows inside on either side and by k; or UNKNOWN, UNAFFECTED
     table: Annotated[Ints, Column("table", fill=None)]
 
 
 class Log(NamedTuple):
     """The changes of the current step."""
 
-    #: the subscription, and the cell
+    #: the subscription, and the effect
     subscription: Annotated[Ints, Column("entries", fill=None)]
-    cell: Annotated[Ints, Column("entries", fill=None)]
+    effect: Annotated[Ints, Column("entries", fill=None)]
     #: scratch for sorting
     spare_subscription: Annotated[Ints, Column("entries", fill=None)]
-    spare_cell: Annotated[Ints, Column("entries", fill=None)]
-    #: the moves of cell c are those from start[c] to before start[c + 1]
+    spare_effect: Annotated[Ints, Column("entries", fill=None)]
+    #: the moves of effect c are those from start[c] to before start[c + 1]
     start: Annotated[Ints, Column(Size("entries", plus=1))]
     #: by move: slot of the row
     row: Annotated[Ints, Column(Size("entries", times=2), fill=None)]

@@ -32,7 +32,7 @@ from tocsin.indexes.ranges.structures.points_kernels import (
     snap_points,
 )
 from tocsin.indexes.ranges.topk.tiles_layout import (
-    N_CELLS,
+    N_EFFECTS,
     N_LOG,
     N_MOVES,
     Around,
@@ -231,7 +231,7 @@ def find_other(around: Around, n_left: int, n_right: int, wanted: int) -> int:
 
 
 @lean_kernel
-def add_cell(
+def add_effect(
     log: Log, counts: Longs, update: Update, k: int, low_rank: int, high_rank: int, other: int
 ) -> int:
     """Write how lists change in which the row ranks `low_rank` at the low end. Two moves must fit.
@@ -239,7 +239,7 @@ def add_cell(
     `high_rank` is its rank at the high end, 0 if it is not in the list. `other` is the row that has rank k
     then, -1 if there is none.
     """
-    cell = counts[N_CELLS]
+    effect = counts[N_EFFECTS]
     at = counts[N_MOVES]
     rows = log.row
     ranks = log.rank
@@ -267,29 +267,29 @@ def add_cell(
             rows[at] = other
             ranks[at] = k
             at += 1
-    counts[N_CELLS] = cell + 1
+    counts[N_EFFECTS] = effect + 1
     counts[N_MOVES] = at
-    log.start[cell + 1] = at
-    return int(cell)
+    log.start[effect + 1] = at
+    return int(effect)
 
 
 @lean_kernel
 def look_up(
     around: Around, update: Update, k: int, n_left: int, n_right: int, log: Log, counts: Longs
 ) -> int:
-    """The cell of ranges that contain the nearest `n_left` and `n_right` rows around, or UNAFFECTED."""
+    """The effect of ranges that contain the nearest `n_left` and `n_right` rows around, or UNAFFECTED."""
     n_before = int(around.left.before[n_left]) + int(around.right.before[n_right])
     if n_before >= k:
         return UNAFFECTED
     if n_left + n_right >= k:
         other = find_other(around, n_left, n_right, k - n_before)
-        return add_cell(log, counts, update, k, n_before + 1, 0, other)
+        return add_effect(log, counts, update, k, n_before + 1, 0, other)
     high_rank = 0 if update.is_absent else n_left + n_right + 1
-    return add_cell(log, counts, update, k, n_before + 1, high_rank, -1)
+    return add_effect(log, counts, update, k, n_before + 1, high_rank, -1)
 
 
 @inlined
-def find_cell(
+def find_effect(
     around: Around,
     update: Update,
     k: int,
@@ -300,24 +300,24 @@ def find_cell(
     log: Log,
     counts: Longs,
 ) -> int:
-    """The cell that `look_up` finds, cached in the table, whose part for this k begins at `first`."""
+    """The effect that `look_up` finds, cached in the table, whose part for this k begins at `first`."""
     entry = first + n_left * width + n_right
-    cell = int(around.table[entry])
-    if cell == UNKNOWN:
-        cell = look_up(around, update, k, n_left, n_right, log, counts)
-        around.table[entry] = cell
-    return cell
+    effect = int(around.table[entry])
+    if effect == UNKNOWN:
+        effect = look_up(around, update, k, n_left, n_right, log, counts)
+        around.table[entry] = effect
+    return effect
 
 
 @inlined
-def log_whole(slots: Ints, start: int, size: int, cell: int, log: Log, counts: Longs) -> None:
-    """Log one cell for a whole bucket."""
-    if cell < 0:
+def log_whole(slots: Ints, start: int, size: int, effect: int, log: Log, counts: Longs) -> None:
+    """Log one effect for a whole bucket."""
+    if effect < 0:
         return
     at = counts[N_LOG]
     for i in range(size):
         log.subscription[at + i] = slots[start + i]
-        log.cell[at + i] = cell
+        log.effect[at + i] = effect
     counts[N_LOG] = at + size
 
 
@@ -359,7 +359,7 @@ def list_first(blocked: BlockedColumns, lo: float, hi: float, k: int, gaps: Gaps
 def look_alone(
     blocked: BlockedColumns, update: Update, k: int, lo: float, hi: float, gaps: Gaps, log: Log, counts: Longs
 ) -> int:
-    """The cell of one range, found without the rows around. Cost: that of its first k + 1 rows."""
+    """The effect of one range, found without the rows around. Cost: that of its first k + 1 rows."""
     n_found = list_first(blocked, lo, hi, k + 1, gaps)
     n_before = 0
     n_all = 0
@@ -379,14 +379,14 @@ def look_alone(
     if n_before >= k:
         return UNAFFECTED
     if n_all >= k:
-        return add_cell(log, counts, update, k, n_before + 1, 0, other)
-    return add_cell(log, counts, update, k, n_before + 1, 0 if update.is_absent else n_all + 1, -1)
+        return add_effect(log, counts, update, k, n_before + 1, 0, other)
+    return add_effect(log, counts, update, k, n_before + 1, 0 if update.is_absent else n_all + 1, -1)
 
 
 @inlined
 def has_log_capacity(log: Log, counts: Longs, entries: int) -> bool:
-    """Whether `entries` entries fit, each with a cell of its own."""
-    capacity = min(len(log.subscription) - counts[N_LOG], len(log.start) - 1 - counts[N_CELLS])
+    """Whether `entries` entries fit, each with an effect of its own."""
+    capacity = min(len(log.subscription) - counts[N_LOG], len(log.start) - 1 - counts[N_EFFECTS])
     return bool(entries <= capacity and counts[N_MOVES] + 2 * entries <= len(log.row))
 
 
@@ -450,8 +450,8 @@ def log_update(
                 outer_left = count_at_most(left.far, n_left, -box[0])
                 outer_right = count_at_most(right.far, n_right, box[3])
                 if inner_left == outer_left and inner_right == outer_right:
-                    cell = find_cell(around, update, k, inner_left, inner_right, width, 0, log, counts)
-                    log_whole(grid.slot, start, size, cell, log, counts)
+                    effect = find_effect(around, update, k, inner_left, inner_right, width, 0, log, counts)
+                    log_whole(grid.slot, start, size, effect, log, counts)
                     continue
             for place in range(start, start + size):
                 lo = grid.lo[place]
@@ -461,12 +461,12 @@ def log_update(
                 slot = grid.slot[place]
                 kind = int(limits.kind[slot]) if n_kinds > 1 else 0
                 if is_alone:
-                    cell = look_alone(blocked, update, int(limits.k[kind]), lo, hi, gaps, log, counts)
+                    effect = look_alone(blocked, update, int(limits.k[kind]), lo, hi, gaps, log, counts)
                 else:
                     inside_left = count_at_most(left.far, n_left, -lo)
                     inside_right = count_at_most(right.far, n_right, hi)
                     first_entry = kind * (n_left + 1) * width
-                    cell = find_cell(
+                    effect = find_effect(
                         around,
                         update,
                         int(limits.k[kind]),
@@ -479,6 +479,6 @@ def log_update(
                     )
                 # Always written, counted if affected.
                 log.subscription[counts[N_LOG]] = slot
-                log.cell[counts[N_LOG]] = cell
-                counts[N_LOG] += 1 if cell >= 0 else 0
+                log.effect[counts[N_LOG]] = effect
+                counts[N_LOG] += 1 if effect >= 0 else 0
     return DONE

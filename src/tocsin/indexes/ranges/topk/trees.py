@@ -13,6 +13,7 @@ from tocsin.arrays.layout import check_layout, empty, grow
 from tocsin.arrays.types import Arrays, Floats, Ints, Longs
 from tocsin.indexes.contract import RowDelta, SubscriptionBounds
 from tocsin.indexes.ranges.steps.bounds import TREE_SETTINGS, RangeBounds, TreeSettings
+from tocsin.indexes.ranges.steps.box_index import BoxIndex
 from tocsin.indexes.ranges.steps.images import build_images, largest_step
 from tocsin.indexes.ranges.steps.regions import Layout
 from tocsin.indexes.ranges.steps.reporting import new_cursor
@@ -33,13 +34,14 @@ from tocsin.indexes.ranges.topk.trees_kernels import (
 from tocsin.kernels.status import AT, DONE, N_OUT, ROWS_FULL, STEP
 
 
-class RankedBoxTree:
+class RankedBoxTree(BoxIndex):
     """Common base of TopKBoxTree and MinMaxBoxTree.
 
     Delta columns: the dimensions, x and z of a region if there is one, the score. Rows are ranked by score,
     then by born.
     """
 
+    _rows: TreeRows
     #: whether one row is the answer, reported as a VALUE
     _is_minmax: bool
 
@@ -52,30 +54,27 @@ class RankedBoxTree:
         capacity: int = 16,
         trees: TreeSettings = TREE_SETTINGS,
     ) -> None:
-        self._layout = Layout.of(dimensions, region)
+        layout = Layout.of(dimensions, region)
+        super().__init__(
+            layout,
+            RangeBounds(layout.width + 1, capacity, split=layout.width, region=layout.region, trees=trees),
+            TreeRows(layout.width, capacity),
+        )
         self._sign = -1.0 if descending else 1.0
         self._ranking = Ranking(self._is_minmax, self._sign)
         self._capacity = capacity
-        self._width = self._layout.width
-        self._bounds = RangeBounds(
-            self._width + 1, capacity, split=self._width, region=self._layout.region, trees=trees
-        )
+        self._width = layout.width
         self._longest = trees.longest
-        self._rows = TreeRows(self._width, capacity)
         self._buffer = ChangeBuffer(capacity)
         #: int32 (subscription capacity,): how many rows each may have.
         self._limits: Ints = np.ones(capacity, np.int32)
         self._lists = empty(AnswerLists, rows=capacity, images=capacity)
 
     def register(self, slots: Ints, values: Mapping[str, np.ndarray]) -> None:
-        """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,), `region` (n, 3). Cost: copying them."""
-        self._bounds.put(slots, *self._layout.bounds(values))
+        """Add subscriptions: `lo`, `hi` (n, dimensions), `k` (n,), `region` (n, 3). Cost: as `BoxIndex`."""
+        super().register(slots, values)
         self._limits = ensure_capacity(self._limits, self._bounds.top, 1)
         self._limits[slots] = 1 if self._is_minmax else values["k"]
-
-    def terminate(self, slots: Ints) -> None:
-        """Remove subscriptions. Cost: constant each."""
-        self._bounds.clear(slots)
 
     @np.errstate(over="ignore", invalid="ignore")
     def apply(self, delta: RowDelta) -> ChangeSet:
@@ -141,10 +140,6 @@ class RankedBoxTree:
             self._buffer.grow()
         return self._buffer.take(int(cursor[N_OUT]))
 
-    def follow(self, delta: RowDelta) -> None:
-        """Apply a delta without reporting changes. Cost: as `apply`."""
-        self.apply(delta)
-
     def bounds(self) -> SubscriptionBounds:
         """The ranges of all subscriptions. Cost: linear."""
         slots, lo, hi = self._bounds.live(self._layout.given)
@@ -159,23 +154,21 @@ class RankedBoxTree:
 
     def parameters(self, slot: int) -> dict[str, object]:
         """What a subscription was registered with. Cost: constant."""
-        shown = self._layout.parameters(self._bounds.boxes, slot)
+        shown = super().parameters(slot)
         return shown if self._is_minmax else shown | {"k": int(self._limits[slot])}
 
     def arrays(self) -> Arrays:
         limits = self._limits[: self._bounds.top].copy()
-        return {**self._bounds.arrays(self._layout.given), **self._rows.arrays(), "k": limits}
+        return super().arrays() | {"k": limits}
 
     def restore(self, arrays: Arrays) -> None:
-        self._bounds.restore(arrays)
-        self._rows.restore(arrays)
+        super().restore(arrays)
         self._limits = np.array(arrays["k"], np.int32)
 
     @np.errstate(over="ignore", invalid="ignore")
     def check_invariants(self) -> None:
         """Assert all invariants, and that a bar below infinity is the key of the k-th row."""
-        self._bounds.check_invariants()
-        self._rows.check_invariants()
+        super().check_invariants()
         check_layout(self._lists)
         assert not self._lists.seen.any()
         boxes = self._bounds.boxes

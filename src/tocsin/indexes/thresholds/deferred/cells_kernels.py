@@ -77,6 +77,7 @@ def fill_buckets(cells: HistogramColumns) -> None:
 @lean_kernel
 def search_edges(edges: Floats, begin: int, value: float) -> int:
     """The first edge from `begin` on that is above `value`; the edges before `begin` are not."""
+    # Unlike in `kernels.search`, steps that double come first: a bucket begins near the edge sought.
     low, step = begin, 1
     n_edges = edges.shape[0] - AHEAD
     while low + step < n_edges and edges[low + step] <= value:

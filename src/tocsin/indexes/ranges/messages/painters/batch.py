@@ -17,7 +17,7 @@ import numpy as np
 
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.indexes.contract import ABSENT
-from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import CURSOR_SIZE, N_PAYLOADS, N_RECTANGLES, Messages, RowEvents
 from tocsin.indexes.ranges.messages.painters.batch_kernels import (
     BETTER,
     GONE,
@@ -56,13 +56,6 @@ class NetChanges(NamedTuple):
 
     def new(self) -> RowEvents:
         return RowEvents(self.slot, self.x, self.y, self.born)
-
-
-class PaintCoalesce(PaintDense):
-    """The baseline Coalesce: only the last event of each row in a batch, one at a time."""
-
-    def _run(self, events: RowEvents) -> Messages:
-        return super()._run(_last(events))
 
 
 class PaintBatch(PaintDense):
@@ -109,7 +102,7 @@ class PaintBatch(PaintDense):
 
     def _net(self, events: RowEvents) -> NetChanges:
         """The state of each row before and after, without those that stay the same."""
-        last = _last(events)
+        last = last_events(events)
         self.index.reserve(int(last.slot.max(initial=-1)) + 1)
         blocked = self.index.columns
         place = blocked.slot_place[last.slot]
@@ -161,12 +154,12 @@ class PaintBatch(PaintDense):
         cursor = np.zeros(CURSOR_SIZE, np.int64)
         while paint_rows(emitted, self.k, self._buffer, cursor) == FULL:
             self._buffer = self._buffer.doubled()
-        messages = self._buffer.first(int(cursor[N_TILES]), int(cursor[N_PAYLOADS]))
+        messages = self._buffer.first(int(cursor[N_RECTANGLES]), int(cursor[N_PAYLOADS]))
         messages.payload_y[:] = messages.payload_y * self._sign + 0.0
         return messages
 
 
-def _last(events: RowEvents) -> RowEvents:
+def last_events(events: RowEvents) -> RowEvents:
     """The last event of each row, in order of arrival."""
     _, from_end = np.unique(events.slot[::-1], return_index=True)
     kept = np.sort(len(events.slot) - 1 - from_end)

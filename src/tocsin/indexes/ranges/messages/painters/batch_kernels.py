@@ -1,4 +1,4 @@
-"""Regions of Paint-Batch: a row's region before and after, and the tiles of its receivers.
+"""Regions of Paint-Batch: a row's region before and after, and the rectangles of its receivers.
 
 Notation: the *outline* of a row is the x of the k nearest rows that rank before it, on its left and on its
 right, nearest first, NaN where there are fewer. A subscription [l, r] that holds the row has it among its k
@@ -14,8 +14,8 @@ import numpy as np
 
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Ints, Longs, Ops
-from tocsin.indexes.ranges.messages.messages import EVENT, N_TILES, Messages, RowEvents
-from tocsin.indexes.ranges.messages.painters.events_kernels import write_payload, write_tile
+from tocsin.indexes.ranges.messages.messages import EVENT, N_RECTANGLES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.painters.events_kernels import write_payload, write_rectangle
 from tocsin.indexes.ranges.structures.blocked_rows_kernels import (
     find_last,
     first_left,
@@ -100,11 +100,11 @@ def next_edge(outline: Floats, u: int, edge: float, k: int) -> float:
 
 @inlined
 def paint_row(emitted: EmittedRows, row: int, k: int, out: Messages, cursor: Longs) -> None:
-    """Write the tiles of one row's receivers, at most 3k + 1, by columns of l leftwards from the row's x."""
+    """Write the rectangles of one row's receivers, at most 3k + 1, by columns of l leftwards from its x."""
     x, why = emitted.rows.x[row], emitted.why[row]
     after, before, stale = emitted.after[row], emitted.before[row], emitted.stale[row]
     n_after = n_before = n_stale = 0
-    # The tile being written: l from `begin` to the left, r in [low, high).
+    # The rectangle being written: l from `begin` to the left, r in [low, high).
     begin = low = high = x
     edge = x
     is_left = True
@@ -122,7 +122,7 @@ def paint_row(emitted: EmittedRows, row: int, k: int, out: Messages, cursor: Lon
             bottom = top = x
         if bottom != low or not (top == high or (top != top and high != high)):
             if high != low:
-                write_tile(out, cursor, begin, low, edge, high)
+                write_rectangle(out, cursor, begin, low, edge, high)
             begin, low, high = edge, bottom, top
         following = next_edge(after, n_after, np.nan, k)
         following = next_edge(before, n_before, following, k)
@@ -130,7 +130,7 @@ def paint_row(emitted: EmittedRows, row: int, k: int, out: Messages, cursor: Lon
         is_left = following == following
         edge = following if is_left else edge
     if high != low:
-        write_tile(out, cursor, begin, low, np.nan, high)
+        write_rectangle(out, cursor, begin, low, np.nan, high)
 
 
 @lean_kernel
@@ -138,7 +138,7 @@ def paint_rows(emitted: EmittedRows, k: int, out: Messages, cursor: Longs) -> in
     """Write the messages of all rows from the cursor on, as one event: DONE or FULL."""
     while cursor[EVENT] < len(emitted.why):
         row = cursor[EVENT]
-        if cursor[N_TILES] + 3 * k + 1 > len(out.payload):
+        if cursor[N_RECTANGLES] + 3 * k + 1 > len(out.payload):
             return FULL
         paint_row(emitted, row, k, out, cursor)
         rows = emitted.rows

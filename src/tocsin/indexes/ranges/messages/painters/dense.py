@@ -21,7 +21,7 @@ SIDE = 128
 class PaintDense(Reformulator):
     """Reformulates the events of one table for `ORDER BY y [DESC] LIMIT k` over ranges of x.
 
-    With `epsilon` 0 the tiles of an event are disjoint, cover exactly the subscriptions whose answers it
+    With `epsilon` 0 the rectangles of an event are disjoint, cover exactly the subscriptions whose answers it
     changes, and are as few as possible without knowing the subscriptions. With `epsilon` up to 1 they are
     fewer, at most ⌈1/epsilon⌉ for a row that improves; some then reach subscriptions that rank the row below
     k, but not below (1 + epsilon) k, and these ignore it by the same protocol.

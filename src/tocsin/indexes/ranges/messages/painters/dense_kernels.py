@@ -1,4 +1,4 @@
-"""Paint-Dense: an event as tiles of subscription space, without knowing the subscriptions.
+"""Paint-Dense: an event as rectangles of subscription space, without knowing the subscriptions.
 
 Notation: see `posts_kernels` for the posts around a row i, post 0 … 2k with i in the middle. Of a
 subscription [l, r] that holds i, the rows below i inside are posts. So the subscriptions that rank i k-th are
@@ -13,13 +13,20 @@ from __future__ import annotations
 
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.types import Floats, Longs
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import (
+    EVENT,
+    N_EXPOSED,
+    N_PAYLOADS,
+    N_RECTANGLES,
+    Messages,
+    RowEvents,
+)
 from tocsin.indexes.ranges.messages.painters.events_kernels import (
     end_move,
     is_idle,
     next_move,
     write_payload,
-    write_tile,
+    write_rectangle,
 )
 from tocsin.indexes.ranges.messages.painters.posts_kernels import (
     Posts,
@@ -37,9 +44,9 @@ from tocsin.kernels.status import DONE, FULL, SLOTS_FULL
 
 @inlined
 def paint_region(posts: Posts, k: int, out: Messages, cursor: Longs) -> None:
-    """Write the tiles of the region that has the middle row among its k best: fewest, or one per band.
+    """Write the rectangles of the region that has the middle row among its k best: fewest, or one per band.
 
-    A column joins the tile to its right if both end at the same post, or lie in one band.
+    A column joins the rectangle to its right if both end at the same post, or lie in one band.
     """
     middle = posts.x[k]
     begin = -1
@@ -55,18 +62,18 @@ def paint_region(posts: Posts, k: int, out: Messages, cursor: Longs) -> None:
             if top == other or (top != top and other != other):
                 base = p
             elif posts.band[p] != posts.band[base]:
-                write_tile(out, cursor, posts.x[begin], middle, posts.x[p], top)
+                write_rectangle(out, cursor, posts.x[begin], middle, posts.x[p], top)
                 begin = -1
         if begin < 0:
             begin = base = p
         end = p
     if begin >= 0:
-        write_tile(out, cursor, posts.x[begin], middle, posts.x[end - 1], posts.x[begin + k])
+        write_rectangle(out, cursor, posts.x[begin], middle, posts.x[end - 1], posts.x[begin + k])
 
 
 @inlined
 def has_plain_posts(posts: Posts, k: int) -> bool:
-    """Whether no two posts have the same x, and every column is a band of its own: then no tile is empty."""
+    """Whether no two posts have the same x, and every column is a band of its own: then none is empty."""
     n_equal = 0
     for p in range(2 * k):
         n_equal += posts.x[p] == posts.x[p + 1]
@@ -85,11 +92,11 @@ def copy_part(source: Floats, begin: int, target: Floats, at: int, count: int) -
 def paint_plain(
     posts: Posts, first: int, last: int, gap: int, x: float, k: int, out: Messages, cursor: Longs
 ) -> None:
-    """Write the tiles that `paint_exposed` does, for plain posts: bounds of tiles are slices of the posts.
+    """Write the rectangles that `paint_exposed` does, for plain posts: their bounds are slices of the posts.
 
-    There is capacity for k tiles, and k are always written: how many count cannot be predicted.
+    There is capacity for k rectangles, and k are always written: how many count cannot be predicted.
     """
-    at, count = cursor[N_TILES], max(last - first + 1, 0)
+    at, count = cursor[N_RECTANGLES], max(last - first + 1, 0)
     copy_part(posts.x, first - 1, out.outer_lo, at, k)
     copy_part(posts.x, first, out.inner_lo, at, k)
     copy_part(posts.x, first + k - 1, out.inner_hi, at, k)
@@ -101,14 +108,14 @@ def paint_plain(
         out.inner_lo[at + count - 1] = x
     if count > 0 and first == gap + 1 - k:
         out.inner_hi[at] = x
-    cursor[N_TILES] = at + count
+    cursor[N_RECTANGLES] = at + count
 
 
 @inlined
 def paint_exposed(
     posts: Posts, first: int, last: int, gap: int, x: float, k: int, out: Messages, cursor: Longs
 ) -> None:
-    """Tiles of the subscriptions that rank the middle row k-th and hold the lowest row of a gap, at x.
+    """Rectangles of the subscriptions that rank the middle row k-th and hold the lowest row of a gap, at x.
 
     Of columns `first` to `last`: one each, or one per band; those of equal x are empty and skipped.
     """
@@ -120,8 +127,8 @@ def paint_exposed(
             continue
         if posts.band[p] != band:
             band = posts.band[p]
-            write_tile(out, cursor, low, high, posts.x[p - 1], posts.x[p + k])
-        at = cursor[N_TILES] - 1
+            write_rectangle(out, cursor, low, high, posts.x[p - 1], posts.x[p + k])
+        at = cursor[N_RECTANGLES] - 1
         out.inner_lo[at] = low
         out.outer_hi[at] = posts.x[p + k]
 
@@ -148,7 +155,7 @@ def sweep_passed(
         passed = lowest_passed(blocked, posts, k)
         if passed < 0:
             return DONE
-        if cursor[N_TILES] + k > len(out.payload):
+        if cursor[N_RECTANGLES] + k > len(out.payload):
             return FULL
         lowest = int(posts.passed_place[passed])
         gap = find_gap(posts, passed, k)
@@ -185,8 +192,8 @@ def paint_events(
         move = next_move(blocked, events, event)
         if move.place < 0 and not has_capacity(blocked):
             return SLOTS_FULL
-        n_tiles, n_payloads, n_exposed = cursor[N_TILES], cursor[N_PAYLOADS], cursor[N_EXPOSED]
-        if n_tiles + k > len(out.payload):
+        n_rectangles, n_payloads, n_exposed = cursor[N_RECTANGLES], cursor[N_PAYLOADS], cursor[N_EXPOSED]
+        if n_rectangles + k > len(out.payload):
             return FULL
         span = move_span(move)
         status, is_left, is_first = DONE, True, True
@@ -194,7 +201,7 @@ def paint_events(
             pivot = set_posts(blocked, posts, move, span, k)
             if is_first:
                 paint_region(posts, k, out, cursor)
-                is_left = move.is_rising and cursor[N_TILES] > n_tiles
+                is_left = move.is_rising and cursor[N_RECTANGLES] > n_rectangles
                 write_payload(out, cursor, event, move.slot, move.x, move.sent_y, move.born, move.is_going)
                 is_first = False
             if is_left:
@@ -204,7 +211,7 @@ def paint_events(
                 span = Span(blocked.y[pivot], blocked.born[pivot], span.y, span.born)
         if status == FULL:
             # Nothing is changed yet: the caller grows the output and this event is processed again.
-            cursor[N_TILES], cursor[N_PAYLOADS], cursor[N_EXPOSED] = n_tiles, n_payloads, n_exposed
+            cursor[N_RECTANGLES], cursor[N_PAYLOADS], cursor[N_EXPOSED] = n_rectangles, n_payloads, n_exposed
             return FULL
         end_move(blocked, move, cursor)
     return DONE

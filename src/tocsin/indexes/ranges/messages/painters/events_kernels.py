@@ -11,7 +11,7 @@ from tocsin.arrays.types import Longs
 from tocsin.indexes.ranges.messages.messages import (
     EVENT,
     N_PAYLOADS,
-    N_TILES,
+    N_RECTANGLES,
     Messages,
     RowEvents,
 )
@@ -112,39 +112,39 @@ def end_move(blocked: BlockedColumns, move: RowMove, cursor: Longs) -> None:
 
 
 @inlined
-def write_tile(
+def write_rectangle(
     out: Messages, cursor: Longs, inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float
 ) -> None:
-    """Write a tile of the next payload."""
-    at = cursor[N_TILES]
+    """Write a rectangle of the next payload."""
+    at = cursor[N_RECTANGLES]
     out.inner_lo[at] = inner_lo
     out.inner_hi[at] = inner_hi
     out.outer_lo[at] = outer_lo
     out.outer_hi[at] = outer_hi
     out.payload[at] = cursor[N_PAYLOADS]
-    cursor[N_TILES] = at + 1
+    cursor[N_RECTANGLES] = at + 1
 
 
 @inlined
 def write_box(out: Messages, cursor: Longs, box: Rectangle) -> None:
-    """Write a tile of the next payload: exactly a box around points."""
-    at = cursor[N_TILES]
+    """Write a rectangle of the next payload: exactly a box around points."""
+    at = cursor[N_RECTANGLES]
     out.inner_lo[at] = box.lo_max
     out.inner_hi[at] = box.hi_min
     out.outer_lo[at] = next_below(box.lo_min)
     out.outer_hi[at] = next_above(box.hi_max)
     out.payload[at] = cursor[N_PAYLOADS]
-    cursor[N_TILES] = at + 1
+    cursor[N_RECTANGLES] = at + 1
 
 
 @inlined
 def write_payload(
     out: Messages, cursor: Longs, event: int, row: int, x: float, y: float, born: int, is_gone: bool
 ) -> None:
-    """Write the payload of the tiles just written, if there are any."""
+    """Write the payload of the rectangles just written, if there are any."""
     at = cursor[N_PAYLOADS]
-    tiles = cursor[N_TILES]
-    if tiles == 0 or out.payload[tiles - 1] != at:
+    rectangles = cursor[N_RECTANGLES]
+    if rectangles == 0 or out.payload[rectangles - 1] != at:
         return
     out.payload_event[at] = event
     out.payload_row[at] = row

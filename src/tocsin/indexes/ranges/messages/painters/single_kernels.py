@@ -9,9 +9,9 @@ A top-k message carries one row, and each subscription that held i first receive
 MAX message states the whole answer (`is_whole`): i is sent last, only to those that still have it or have
 nothing left. What the posts enclose by then is what the paper calls EMar.
 
-Paint-Sparse for k = 1 takes the same walk. The part of the row's tile not yet covered is represented by a
-rectangle around its points: a row that shows on the left goes to those with `lo` at or left of it, the others
-remain. Most often the rectangle decides whether these are all, or none, without a query to the grid.
+Paint-Sparse for k = 1 takes the same walk. The part of the row's rectangle not yet covered is represented by
+the box around its points: a row that shows on the left goes to those with `lo` at or left of it, the others
+remain. Most often the box decides whether these are all, or none, without a query to the grid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from tocsin.arrays.bits import first_bit, last_bit
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import (
+    EVENT,
+    N_EXPOSED,
+    N_PAYLOADS,
+    N_RECTANGLES,
+    Messages,
+    RowEvents,
+)
 from tocsin.indexes.ranges.messages.painters.events_kernels import RowMove, end_move, is_idle, next_move
 from tocsin.indexes.ranges.messages.painters.posts_kernels import next_block
 from tocsin.indexes.ranges.messages.painters.sparse_grid_kernels import find_some
@@ -114,7 +121,7 @@ def is_left_lower(blocked: BlockedColumns, shown: Shown, n_left: int, n_right: i
 def write_payload_at(
     out: Messages, at: int, event: int, row: int, x: float, y: float, born: int, is_gone: bool
 ) -> None:
-    """Write the payload of the tile with the same number: for k = 1 a payload has one tile."""
+    """Write the payload of the rectangle with the same number: for k = 1 a payload has one rectangle."""
     out.payload[at] = at
     out.payload_event[at] = event
     out.payload_row[at] = row
@@ -125,10 +132,10 @@ def write_payload_at(
 
 
 @inlined
-def write_tile_at(
+def write_rectangle_at(
     out: Messages, at: int, inner_lo: float, inner_hi: float, outer_lo: float, outer_hi: float
 ) -> None:
-    """Write tile number `at`."""
+    """Write rectangle number `at`."""
     out.inner_lo[at] = inner_lo
     out.inner_hi[at] = inner_hi
     out.outer_lo[at] = outer_lo
@@ -148,7 +155,7 @@ def emit_move(
     """Send a row, and if it gets worse, the rows that replace it, each where it does: DONE or FULL."""
     left = walk_side(blocked, move.left, -1, move, shown.left)
     right = walk_side(blocked, move.right, 1, move, shown.right)
-    n_left, n_right, at = left.n_shown, right.n_shown, cursor[N_TILES]
+    n_left, n_right, at = left.n_shown, right.n_shown, cursor[N_RECTANGLES]
     if at + n_left + n_right >= len(out.payload):
         return FULL
     x, low, high = move.x, left.x, right.x
@@ -156,7 +163,7 @@ def emit_move(
     if low >= x or x >= high:
         return DONE
     if not is_whole:
-        write_tile_at(out, at, x, x, low, high)
+        write_rectangle_at(out, at, x, x, low, high)
         write_payload_at(out, at, event, move.slot, x, move.sent_y, move.born, move.is_going)
         at += 1
     n_exposed = 0
@@ -167,7 +174,7 @@ def emit_move(
         n_right -= int(not is_left)
         post = blocked.x[place]
         # Written always, and counted if it is not empty, as behind a post of the same x.
-        write_tile_at(out, at, post if is_left else x, x if is_left else post, low, high)
+        write_rectangle_at(out, at, post if is_left else x, x if is_left else post, low, high)
         write_payload_at(
             out, at, event, blocked.slot[place], post, blocked.y[place], blocked.born[place], False
         )
@@ -175,10 +182,10 @@ def emit_move(
         low, high = (post, high) if is_left else (low, post)
         n_exposed += 1
     if is_whole and not (low >= x or x >= high):
-        write_tile_at(out, at, x, x, low, high)
+        write_rectangle_at(out, at, x, x, low, high)
         write_payload_at(out, at, event, move.slot, x, move.sent_y, move.born, move.is_going)
         at += 1
-    cursor[N_TILES] = cursor[N_PAYLOADS] = at
+    cursor[N_RECTANGLES] = cursor[N_PAYLOADS] = at
     cursor[N_EXPOSED] += n_exposed
     return DONE
 
@@ -273,8 +280,8 @@ def part_remaining(rest: Rectangle, post: float, is_left: bool) -> Rectangle:
 
 @inlined
 def write_fit(out: Messages, at: int, box: Rectangle) -> None:
-    """Write a tile of the points in a rectangle."""
-    write_tile_at(out, at, box.lo_max, box.hi_min, next_below(box.lo_min), next_above(box.hi_max))
+    """Write the rectangle of the points in a box around them."""
+    write_rectangle_at(out, at, box.lo_max, box.hi_min, next_below(box.lo_min), next_above(box.hi_max))
 
 
 @inlined
@@ -293,7 +300,7 @@ def emit_known_move(
     """Send a row, and the rows that replace it, to known subscriptions only: DONE or FULL."""
     left = walk_side(blocked, move.left, -1, move, shown.left)
     right = walk_side(blocked, move.right, 1, move, shown.right)
-    n_left, n_right, at = left.n_shown, right.n_shown, cursor[N_TILES]
+    n_left, n_right, at = left.n_shown, right.n_shown, cursor[N_RECTANGLES]
     if at + n_left + n_right >= len(out.payload):
         return FULL
     counts[N_SNAPS] += 1
@@ -346,7 +353,7 @@ def emit_known_move(
             at += 1
     counts[N_SNAPS] += n_sent
     counts[N_SEARCHES] += n_sent
-    cursor[N_TILES] = cursor[N_PAYLOADS] = at
+    cursor[N_RECTANGLES] = cursor[N_PAYLOADS] = at
     cursor[N_EXPOSED] += n_sent
     return DONE
 

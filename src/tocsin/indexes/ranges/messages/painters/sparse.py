@@ -60,7 +60,7 @@ class PaintSparse(Reformulator):
 
     @property
     def n_snaps(self) -> int:
-        """Tiles that were snapped to the points in them, so far."""
+        """Rectangles that were snapped to the points in them, so far."""
         return int(self._scratch.counts[N_SNAPS])
 
     @property

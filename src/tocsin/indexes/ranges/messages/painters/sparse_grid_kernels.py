@@ -1,4 +1,4 @@
-"""Paint-Sparse where points are many: tiles are fitted by queries to the grid.
+"""Paint-Sparse where points are many: rectangles are fitted by queries to the grid.
 
 Notation: see `posts_kernels` for posts and bands, `dense_kernels` for columns.
 """
@@ -53,8 +53,8 @@ def window_area(post_x: Floats, k: int) -> Rectangle:
 
 
 @inlined
-def tile_area(post_x: Floats, p: int, gap: int, x: float, k: int) -> Rectangle:
-    """Where the points of a tile are: of the middle row, or with `gap` >= 0, of a row at x there."""
+def posts_area(post_x: Floats, p: int, gap: int, x: float, k: int) -> Rectangle:
+    """Where the points of a rectangle are: of the middle row, or with `gap` >= 0, of a row at x there."""
     low, high = post_x[p - 1], post_x[p + k]
     lo_max = x if p == gap + 1 else post_x[p]
     hi_min = post_x[k]
@@ -153,7 +153,7 @@ def join_flat(grid: Grid, one: Rectangle, other: Rectangle) -> Rectangle:
 def can_join(grid: Grid, one: Rectangle, other: Rectangle, is_exact: bool) -> bool:
     """Whether the rectangle around both holds no point that neither of them holds.
 
-    `other` is the one with the lesser `lo`. Exact tiles leave two corners to test; with bands, tiles may
+    `other` is the one with the lesser `lo`. Exact ones leave two corners to test; with bands, rectangles may
     hold points that were not meant, so all are counted.
     """
     both = join(one, other)
@@ -212,7 +212,7 @@ def paint_grid(
     out: Messages,
     cursor: Longs,
 ) -> None:
-    """Write the tiles of posts `first` to `last`: of the middle row, or with `gap` >= 0, of a row at x there.
+    """Write the rectangles of posts `first` to `last`: of the middle row, or with `gap` >= 0, of one at x.
 
     Each is snapped; those of one band are joined, and then those that can be. At most k.
     """
@@ -222,10 +222,10 @@ def paint_grid(
     band = -1
     is_exact = bool(bands[1] == k - 1)
     patch = ready
-    # One round more than there are tiles, to settle the last one.
+    # One round more than there are rectangles, to settle the last one.
     for p in range(last, first - 2, -1):
         if p >= first:
-            patch = fit_patch(grid, tile_area(post_x, p, gap, x, k), is_exact)
+            patch = fit_patch(grid, posts_area(post_x, p, gap, x, k), is_exact)
             if patch.box.lo_min > patch.box.lo_max:
                 continue
             if band == bands[p]:

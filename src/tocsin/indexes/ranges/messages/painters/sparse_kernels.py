@@ -1,13 +1,13 @@
-"""Paint-Sparse: an event as tiles of subscription space that fit the known subscriptions.
+"""Paint-Sparse: an event as rectangles of subscription space that fit the known subscriptions.
 
-As Paint-Dense, whose posts and sweep it shares, with three differences. A tile is *snapped* to the points in
-it, unless they are very many, and one without points is dropped. A row passed counts only if some point that
-still has the middle row among its k best holds it. And adjacent tiles are merged if the result holds no other
-point.
+As Paint-Dense, whose posts and sweep it shares, with three differences. A rectangle is *snapped* to the
+points in it, unless they are very many, and one without points is dropped. A row passed counts only if some
+point that still has the middle row among its k best holds it. And adjacent rectangles are merged if the
+result holds no other point.
 
 The points that an event can concern are copied out of the grid once, if they are not too many: most of the
-work of Paint-Sparse. Until they are few enough, as the row passes others, the grid is queried for each tile
-(`sparse_grid_kernels`).
+work of Paint-Sparse. Until they are few enough, as the row passes others, the grid is queried for each
+rectangle (`sparse_grid_kernels`).
 
 Notation: as in `dense_kernels`, posts are the nearest rows below the middle row, and post k is the middle.
 *Column* a is the points whose ranges hold `a` of the posts on the left. A point has the middle row among its
@@ -26,7 +26,14 @@ from tocsin.arrays.bits import first_bit
 from tocsin.arrays.jit import inlined, lean_kernel
 from tocsin.arrays.layout import Column, Size
 from tocsin.arrays.types import Floats, Ints, Longs
-from tocsin.indexes.ranges.messages.messages import EVENT, N_EXPOSED, N_PAYLOADS, N_TILES, Messages, RowEvents
+from tocsin.indexes.ranges.messages.messages import (
+    EVENT,
+    N_EXPOSED,
+    N_PAYLOADS,
+    N_RECTANGLES,
+    Messages,
+    RowEvents,
+)
 from tocsin.indexes.ranges.messages.painters.events_kernels import (
     RowMove,
     end_move,
@@ -250,7 +257,7 @@ def count_box(near: Nearby, count: int, box: Rectangle) -> int:
 
 
 @inlined
-def settle_tile(
+def settle_rectangle(
     near: Nearby,
     count: int,
     ready: Rectangle,
@@ -259,9 +266,9 @@ def settle_tile(
     out: Messages,
     cursor: Longs,
 ) -> Rectangle:
-    """Join two tiles if no other point comes in, or write the ready one. Returns the tile ready then.
+    """Join two rectangles if no other point comes in, or write the ready one. Returns the one ready then.
 
-    With bands, tiles may hold points that were not meant, so all are counted.
+    With bands, rectangles may hold points that were not meant, so all are counted.
     """
     if ready.lo_min > ready.lo_max:
         return waiting
@@ -281,16 +288,16 @@ def settle_tile(
 def paint_nearby(
     near: Nearby, count: int, post_x: Floats, bands: Ints, k: int, out: Messages, cursor: Longs
 ) -> None:
-    """Write tiles for the marked points: those of one band are joined, then those that can be. At most k.
+    """Write rectangles for the marked points: those of one band are joined, then others. At most k.
 
-    Cost: k for each marked point, and for each tile the points until an unmarked one is found.
+    Cost: k for each marked point, and for each rectangle the points until an unmarked one is found.
     """
     box_columns(near, count, post_x, k)
     ready = no_box()
     waiting = box = ready
     band = -1
     is_exact = bool(bands[1] == k - 1)
-    # One round more than there are columns, to settle the last tile.
+    # One round more than there are columns, to settle the last rectangle.
     for a in range(k + 1):
         if a < k:
             box = Rectangle(near.box[a, 0], near.box[a, 1], near.box[a, 2], near.box[a, 3])
@@ -300,7 +307,7 @@ def paint_nearby(
                 waiting = join(waiting, box)
                 continue
         if band >= 0:
-            ready = settle_tile(near, count, ready, waiting, is_exact, out, cursor)
+            ready = settle_rectangle(near, count, ready, waiting, is_exact, out, cursor)
         if a < k:
             waiting = box
             band = int(bands[k - a])
@@ -314,7 +321,7 @@ NO_GAP = -1
 #: Points are gathered, or dropped, every this many rows passed.
 PATIENCE = 4
 
-#: Places in `SparseScratch.counts`: tiles snapped, searches for the next row passed.
+#: Places in `SparseScratch.counts`: rectangles snapped, searches for the next row passed.
 N_SNAPS = 0
 N_SEARCHES = 1
 
@@ -384,7 +391,7 @@ def paint_move(
                     return DONE
                 if count > 0:
                     hold_posts(near, count, posts.x, k)
-        is_seen, is_anyone, n_tiles = True, True, cursor[N_TILES]
+        is_seen, is_anyone, n_rectangles = True, True, cursor[N_RECTANGLES]
         if count >= 0:
             if gap < 0:
                 mark_region(near, count, k)
@@ -393,7 +400,7 @@ def paint_move(
             paint_nearby(near, count, posts.x, posts.band, k, out, cursor)
         else:
             paint_grid(grid, posts.x, posts.band, first, last, gap, x, k, out, cursor)
-        is_sent = cursor[N_TILES] > n_tiles
+        is_sent = cursor[N_RECTANGLES] > n_rectangles
         counts[N_SNAPS] += last - first + 1 if is_seen else 0
         if gap < 0:
             write_payload(out, cursor, event, move.slot, x, move.sent_y, move.born, move.is_going)
@@ -411,7 +418,7 @@ def paint_move(
         passed, pivot = next_passed(blocked, posts, move, pivot, k)
         if passed < 0:
             return DONE
-        if cursor[N_TILES] + k > len(out.payload):
+        if cursor[N_RECTANGLES] + k > len(out.payload):
             return FULL
         lowest = int(posts.passed_place[passed])
         gap, x = find_gap(posts, passed, k), blocked.x[lowest]
@@ -438,14 +445,14 @@ def paint_sparsely(
         move = next_move(blocked, events, event)
         if move.place < 0 and not has_capacity(blocked):
             return SLOTS_FULL
-        n_tiles, n_payloads, n_exposed = cursor[N_TILES], cursor[N_PAYLOADS], cursor[N_EXPOSED]
+        n_rectangles, n_payloads, n_exposed = cursor[N_RECTANGLES], cursor[N_PAYLOADS], cursor[N_EXPOSED]
         n_snaps, n_searches = counts[N_SNAPS], counts[N_SEARCHES]
-        if n_tiles + k > len(out.payload):
+        if n_rectangles + k > len(out.payload):
             return FULL
         counts[N_SEARCHES] += 1 if move.is_rising else 0
         if paint_move(blocked, grid, scratch, move, event, k, out, cursor) == FULL:
             # Nothing is changed yet: the caller grows the output and this event is processed again.
-            cursor[N_TILES], cursor[N_PAYLOADS], cursor[N_EXPOSED] = n_tiles, n_payloads, n_exposed
+            cursor[N_RECTANGLES], cursor[N_PAYLOADS], cursor[N_EXPOSED] = n_rectangles, n_payloads, n_exposed
             counts[N_SNAPS], counts[N_SEARCHES] = n_snaps, n_searches
             return FULL
         end_move(blocked, move, cursor)

@@ -112,7 +112,12 @@ class Group(ABC):
     def explain(self, slot: int) -> str:
         """Which index maintains a subscription, and its parameters."""
         values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
-        return f"family: {self.family}\nindex: {self.index.explain()}\nparameters:{values or ' none'}"
+        box = box_of(self.plan)
+        lowered = f"ranges: {', '.join(dimension.column for dimension in box)}\n" if box else ""
+        for dimension in box:
+            lowered += f"filter: {dimension.filter}\n" if dimension.filter is not None else ""
+        index = f"index: {self.index.explain()}"
+        return f"family: {self.family}\n{lowered}{index}\nparameters:{values or ' none'}"
 
     def _parameters(self, slot: int) -> dict[str, object]:
         """The index's parameters, with bounds converted from grid coordinates to values."""

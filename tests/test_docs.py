@@ -56,6 +56,7 @@ STANDALONE = [
     "how-to/matching-rules.md",
     "reference/types.md",
     "reference/errors.md",
+    "reference/conditions.md",
 ]
 #: Pages whose Python takes names for granted, which the tests below give it.
 WITH_NAMES = ["design/indexes/ranges.md", "design/indexes/matching.md", "network.md"]

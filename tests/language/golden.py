@@ -82,8 +82,9 @@ def _text(value: object) -> str:
             return str(value)
         case Selected(source, column, name):
             return f"{source}.{column} as {name}"
-        case Dimension(source, column, kind, lows, highs):
-            return f"{source}.{column} {kind.name}{_bounds(lows, highs)}"
+        case Dimension(source, column, kind, lows, highs, _, test):
+            filtered = "" if test is None else f" if {test}"
+            return f"{source}.{column} {kind.name}{_bounds(lows, highs)}{filtered}"
         case Region(kind, source, columns, operands, signs, bound, is_low):
             terms = [
                 f"{'-' if sign < 0 else ''}{_text(operand)} {source}.{column}"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.language.strategies import statements
 from tocsin.errors import SQLError
 from tocsin.language import Statement, parse
+from tocsin.language.parsing.statement import Condition
 
 #: Words that are SQL, words that other dialects know, and noise.
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()
@@ -39,7 +40,12 @@ def test_pieces_know_their_place(statement: Statement) -> None:
     again = parse(text)
     clauses = (again.source, again.join, again.having, again.order)
     values = [item.value for item in again.items]
-    operands = [operand for condition in again.where for operand in condition.operands]
+    operands = [
+        operand
+        for condition in again.where
+        if isinstance(condition, Condition)
+        for operand in condition.operands
+    ]
     for piece in (*again.items, *again.where, *clauses, *values, *operands):
         if piece is not None:
             assert text[piece.span.start : piece.span.end] == str(piece)

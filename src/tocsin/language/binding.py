@@ -179,6 +179,14 @@ def _theta(values: ParameterColumns, expression: Expression) -> Floats:
     return theta
 
 
+def bind_literals(predicate: Predicate) -> tuple[Any, ...]:
+    """The operands of a predicate without parameters: texts, booleans, or numbers in coordinates."""
+    bound = _predicate(ParameterColumns((), {}, 1), predicate).operands
+    return tuple(
+        operand[0].as_py() if isinstance(operand, pa.Array) else operand[0].item() for operand in bound
+    )
+
+
 def bind_match(plan: Match, columns: Mapping[str, Any], count: int) -> tuple[BoundPredicate, ...]:
     """The predicates of `count` subscriptions. Raises `ParameterError`. Cost: linear in `count`."""
     values = ParameterColumns(parameters(plan), columns, count)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import Decimal, DecimalException
 
 from tocsin.decimals import printed
-from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.expressions import Constant, Parameter
 from tocsin.language.intervals import Interval
 from tocsin.language.parsing.statement import (
     BooleanLiteral,
@@ -116,35 +116,6 @@ def condition_bounds(
     below, above, strict = _SIDES[operator]
     bound = (Bound(operands[0], strict),)
     return bound if below else (), bound if above else ()
-
-
-def split_conditions(
-    scope: Scope, conditions: Iterable[Condition]
-) -> tuple[tuple[Dimension, ...], tuple[Condition, ...]]:
-    """One dimension per column, in order of first appearance; and the conditions on expressions."""
-    dimensions: dict[tuple[str, str], Dimension] = {}
-    scored: list[Condition] = []
-    for condition in conditions:
-        if not isinstance(condition.subject, Column):
-            scored.append(condition)
-            continue
-        resolved, column = scope.compared(condition.subject, "bound a range")
-        if not column.is_numeric:
-            _check_equality(scope, condition, column)
-        lows, highs = condition_bounds(scope, condition, column)
-        place = resolved.source.name, resolved.name
-        before = dimensions.get(place, Dimension(*place, column, (), ()))
-        dimensions[place] = Dimension(*place, column, before.lows + lows, before.highs + highs)
-    return tuple(dimensions.values()), tuple(scored)
-
-
-def _check_equality(scope: Scope, condition: Condition, column: ColumnType) -> None:
-    if condition.operator != "=":
-        hint = f"Write {condition.subject} = 'a', or = :parameter."
-        if column.is_boolean:
-            hint = f"Write {condition.subject} = TRUE, or = FALSE."
-        message = f"{condition.subject} is a {column.name}, and {column.name}s are compared with = here"
-        scope.refuse(condition.span, message, hint)
 
 
 def known_ranges(box: Iterable[Dimension]) -> dict[str, Interval]:

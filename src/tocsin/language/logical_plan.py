@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tocsin.language.boxes import exact_literal, split_conditions
+from tocsin.language.boxes import exact_literal
 from tocsin.language.expressions import Column, Constant, Parameter
-from tocsin.language.parsing.statement import AggregateCall, Distance, JoinClause, OrderBy, Statement, Value
+from tocsin.language.parsing.statement import AggregateCall, Condition, JoinClause, OrderBy, Statement, Value
 from tocsin.language.parsing.syntax import too_deep
 from tocsin.language.plans import (
     LARGEST_LIMIT,
@@ -21,12 +21,13 @@ from tocsin.language.plans import (
     TopK,
 )
 from tocsin.language.predicates import predicate
-from tocsin.language.regions import read_region
+from tocsin.language.regions import is_region, read_region
 from tocsin.language.schema import Catalog
 from tocsin.language.scopes import ResolvedColumn, Scope
 from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
 from tocsin.language.threshold_scaling import DOUBLE_SCALE, scale_of, scaled_literal
+from tocsin.language.where import computed_ranges, filtered, first_score, has_parameters, split_where
 
 _THRESHOLD = (
     "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or COUNT(*), "
@@ -86,34 +87,45 @@ def _limit(scope: Scope, limit: Value) -> Operand:
 
 
 def _box(scope: Scope, statement: Statement) -> tuple[Dimension, ...]:
-    """WHERE as ranges of columns; anything else is refused."""
-    box, scored = split_conditions(scope, statement.where)
-    if scored:
-        hint = (
-            "Expressions are bounded in SELECT columns over a table or a windowed stream, without ORDER BY."
-        )
-        if isinstance(scored[0].subject, Distance):
-            hint = "Disks are supported over tables: ORDER BY a column LIMIT k, MIN to AVG, DISTINCT."
-        scope.refuse(scored[0].subject.span, "here WHERE takes conditions on bare columns", hint)
-    return box
+    """WHERE as ranges."""
+    where = split_where(scope, statement.where)
+    return filtered(scope, (*where.box, *computed_ranges(scope, where.arithmetic)), where.filters)
 
 
 def _box_and_region(scope: Scope, statement: Statement) -> tuple[tuple[Dimension, ...], Region | None]:
-    """WHERE as ranges of columns and, over a table, at most one disk or half-plane."""
+    """WHERE as ranges and, over a table, at most one disk or half-plane."""
     if not scope.source.is_table:
         return _box(scope, statement), None
-    box, others = split_conditions(scope, statement.where)
-    return box, read_region(scope, others)
+    where = split_where(scope, statement.where)
+    regions = [condition for condition in where.arithmetic if is_region(condition)]
+    needed = [condition for condition in regions if has_parameters(condition)]
+    is_by_column = statement.order is None or isinstance(statement.order.expression, Column)
+    if not needed and is_by_column:
+        needed = regions[:1]
+    others = tuple(condition for condition in where.arithmetic if condition not in needed)
+    region = read_region(scope, tuple(needed))
+    return filtered(scope, (*where.box, *computed_ranges(scope, others)), where.filters), region
 
 
 def _rows(scope: Scope, statement: Statement) -> Rows:
-    box, scored = split_conditions(scope, statement.where)
-    score, lows, highs = scored_range(scope, scored, box)
-    return Rows(scope.source.name, selected(scope, statement), box, score, lows, highs)
+    """The first arithmetic is a score if it is monotone or has parameters."""
+    where = split_where(scope, statement.where)
+    scored, others = first_score(scope, where)
+    box = filtered(scope, (*where.box, *computed_ranges(scope, others)), where.filters)
+    return Rows(scope.source.name, selected(scope, statement), box, *scored_range(scope, scored, where.box))
 
 
 def _match(scope: Scope, statement: Statement) -> Match:
-    predicates = tuple(predicate(scope, condition) for condition in statement.where)
+    for condition in statement.where:
+        if not isinstance(condition, Condition):
+            hint = (
+                "Over a stream without a window, conditions on one column each are joined by AND: subscribe "
+                "once for each side of an OR, use IN, <> or NOT IN. Windows, tables and HAVING take any."
+            )
+            scope.refuse(condition.span, "this condition is not supported in matching", hint)
+    predicates = tuple(
+        predicate(scope, condition) for condition in statement.where if isinstance(condition, Condition)
+    )
     return Match(scope.source.name, selected(scope, statement), predicates)
 
 
@@ -229,7 +241,7 @@ def _join_columns(scope: Scope, join: JoinClause) -> tuple[str, str]:
     sides = [scope.resolve(join.left), scope.resolve(join.right)]
     if sides[0].source.name == sides[1].source.name:
         scope.refuse(join.right.span, f"both columns are of {sides[0].source.name!r}", _JOIN)
-    kinds = [_kind(side) for side in sides]
+    kinds = [side.kind for side in sides]
     if "boolean" in kinds:
         place = (join.left, join.right)[kinds.index("boolean")]
         scope.refuse(place.span, "booleans cannot be joined on", "Join on numbers, strings or timestamps.")
@@ -239,9 +251,3 @@ def _join_columns(scope: Scope, join: JoinClause) -> tuple[str, str]:
     if sides[0].source.name != scope.source.name:
         sides.reverse()
     return sides[0].name, sides[1].name
-
-
-def _kind(column: ResolvedColumn) -> str:
-    assert column.type is not None
-    name = column.type.name
-    return name if name in ("string", "boolean", "timestamp") else "number"

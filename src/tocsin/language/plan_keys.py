@@ -20,6 +20,7 @@ from tocsin.language.plans import (
     Threshold,
     TopK,
 )
+from tocsin.language.row_filters import compared_columns
 
 
 def parameters(plan: Plan) -> tuple[str, ...]:
@@ -38,6 +39,15 @@ def box_of(plan: Plan) -> tuple[Dimension, ...]:
             return ()
         case _:
             return plan.box
+
+
+def compared_columns_of(box: Iterable[Dimension]) -> list[str]:
+    """The columns that a box compares with numbers, some maybe several times."""
+    names = [dimension.column for dimension in box if dimension.expression is None]
+    for dimension in box:
+        if dimension.filter is not None:
+            names += compared_columns(dimension.filter)
+    return names
 
 
 def region_of(plan: Plan) -> Region | None:
@@ -111,8 +121,13 @@ def _select(items: Iterable[Selected]) -> str:
 
 
 def _box(box: tuple[Dimension, ...]) -> str:
-    ranges = [f"{_name(each.source)}.{_name(each.column)} {_sides(each.lows, each.highs)}" for each in box]
-    return f"where {', '.join(ranges)}" if ranges else ""
+    return f"where {', '.join(map(_range, box))}" if box else ""
+
+
+def _range(dimension: Dimension) -> str:
+    column = _name(dimension.column) if dimension.expression is None else repr(dimension.expression)
+    test = "" if dimension.filter is None else f" if {dimension.filter!r}"
+    return f"{_name(dimension.source)}.{column} {_sides(dimension.lows, dimension.highs)}{test}"
 
 
 def _region(region: Region | None) -> str:

@@ -29,6 +29,97 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Predicate:
+    """One condition of a boolean expression.
+
+    `operator` is one of `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN` (two operands), `IN`, `NOT IN`
+    (one or more).
+    """
+
+    attribute: str
+    #: None where the stream is sparse: a literal's own type decides
+    type: ColumnType | None
+    operator: str
+    operands: tuple[Operand, ...]
+    weight: Operand
+
+    def __str__(self) -> str:
+        shown = [str(each) if isinstance(each, Parameter) else repr(each) for each in self.operands]
+        if self.operator == "BETWEEN":
+            return f"{self.attribute} BETWEEN {' AND '.join(shown)}"
+        values = f"({', '.join(shown)})" if self.operator in ("IN", "NOT IN") else shown[0]
+        return f"{self.attribute} {self.operator} {values}"
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Every part holds for the row."""
+
+    parts: tuple[RowFilter, ...]
+
+    def __str__(self) -> str:
+        return f"({' AND '.join(map(str, self.parts))})"
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Some part holds for the row."""
+
+    parts: tuple[RowFilter, ...]
+
+    def __str__(self) -> str:
+        return f"({' OR '.join(map(str, self.parts))})"
+
+
+@dataclass(frozen=True)
+class Negated:
+    """The part does not hold for the row."""
+
+    part: RowFilter
+
+    def __str__(self) -> str:
+        return f"NOT {self.part}"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An expression is NULL."""
+
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"{self.expression} IS NULL"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A text column matches a regular expression as a whole; with `lower`, in lower case."""
+
+    column: str
+    expression: str
+    lower: bool
+
+    def __str__(self) -> str:
+        return f"{f'LOWER({self.column})' if self.lower else self.column} ~ '{self.expression}'"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`left operator right`: two columns, compared exactly, or arithmetic, in doubles."""
+
+    left: Expression
+    operator: str
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.operator} {self.right}"
+
+
+#: A condition without parameters, so that all subscriptions to a template share its outcome.
+RowFilter: TypeAlias = "AllOf | AnyOf | Negated | Missing | Pattern | Compared | Predicate"
+
+
+@dataclass(frozen=True)
 class Dimension:
     """All the range conditions on one column: the range is from the largest low to the smallest high.
 
@@ -36,10 +127,20 @@ class Dimension:
     """
 
     source: str
+    #: of arithmetic, its text
     column: str
     type: ColumnType
     lows: tuple[Bound, ...]
     highs: tuple[Bound, ...]
+    #: what is computed from columns and bounded; None for the column itself
+    expression: Expression | None = None
+    #: rows that fail it are outside, whatever their value
+    filter: RowFilter | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it bounds a number of a row as stored."""
+        return self.type.is_numeric and self.expression is None and self.filter is None
 
 
 @dataclass(frozen=True)
@@ -158,22 +259,6 @@ class Threshold:
     name: str
     box: tuple[Dimension, ...]
     tau: Parameter | float | int
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """One condition of a boolean expression.
-
-    `operator` is one of `<`, `<=`, `=`, `<>`, `>=`, `>`, `BETWEEN` (two operands), `IN`, `NOT IN`
-    (one or more).
-    """
-
-    attribute: str
-    #: None where the stream is sparse: a literal's own type decides
-    type: ColumnType | None
-    operator: str
-    operands: tuple[Operand, ...]
-    weight: Operand
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 from tocsin.language.boxes import condition_bounds
-from tocsin.language.expressions import Binary, Column, Constant, Expression, Negate, Parameter
+from tocsin.language.expressions import Binary, Column, Constant, Expression, Negate, Parameter, columns_of
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Bound, Operand, Region
 from tocsin.language.scopes import ResolvedColumn, Scope
@@ -39,6 +39,32 @@ def read_region(scope: Scope, conditions: tuple[Condition, ...]) -> Region | Non
     if isinstance(condition.subject, Distance):
         return _disk(scope, condition, condition.subject, lows, highs)
     return _half_plane(scope, condition, condition.subject, lows, highs)
+
+
+def is_region(condition: Condition) -> bool:
+    """Whether a condition has the form of a disk or a half-plane."""
+    if isinstance(condition.subject, Distance):
+        return True
+    subject = condition.subject
+    return (
+        isinstance(subject, Binary)
+        and subject.operator in ("+", "-")
+        and condition.operator in ("<", "<=", ">=", ">")
+        and _is_term(subject.left)
+        and _is_term(subject.right)
+        and len(columns_of(subject)) == 2
+    )
+
+
+def _is_term(expression: Expression) -> bool:
+    """Whether an expression is a column, perhaps times a number or parameter."""
+    _, term = _unsigned(expression)
+    if isinstance(term, Binary) and term.operator == "*":
+        sides = [_unsigned(term.left)[1], _unsigned(term.right)[1]]
+        return sorted(isinstance(side, Column) for side in sides) == [False, True] and any(
+            isinstance(side, Constant | Parameter) for side in sides
+        )
+    return isinstance(term, Column)
 
 
 def _disk(

@@ -20,6 +20,12 @@ class ResolvedColumn(NamedTuple):
     name: str
     type: ColumnType | None
 
+    @property
+    def kind(self) -> str:
+        """What it can be compared with: `string`, `boolean`, `timestamp`, `date` or `number`."""
+        name = "number" if self.type is None else self.type.name
+        return name if name in ("string", "boolean", "timestamp", "date") else "number"
+
 
 class Scope:
     """The sources of one statement, by the names that qualify columns."""

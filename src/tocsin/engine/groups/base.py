@@ -114,8 +114,12 @@ class Group(ABC):
     def explain(self, slot: int) -> str:
         """Which index maintains a subscription, and its parameters."""
         values = "".join(f"\n  {name}: {value}" for name, value in self._parameters(slot).items())
+        box = box_of(self.plan)
+        lowered = f"\nranges: {', '.join(dimension.column for dimension in box)}" if box else ""
+        for dimension in box:
+            lowered += f"\nfilter: {dimension.filter}" if dimension.filter is not None else ""
         chosen = explain(self._question, self._index_name, self.index)
-        return f"{chosen}\nparameters:{values or ' none'}"
+        return f"{chosen}{lowered}\nparameters:{values or ' none'}"
 
     def _make_index(self, question: Question[Answering], name: str | None) -> Answering:
         """An empty index for the group: of this name, or the planner's choice. Raises IndexRefused."""

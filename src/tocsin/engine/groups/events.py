@@ -34,7 +34,7 @@ from tocsin.indexes.matching import (
     verdict,
 )
 from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, bind_texts, scale
-from tocsin.language.plan_keys import box_of
+from tocsin.language.plan_keys import box_of, compared_columns_of
 from tocsin.planning import STREAM, question_of
 
 
@@ -46,7 +46,7 @@ class EventGroup(Group):
         self._source = source
         columns = source.schema.columns or {}
         schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
-        compared = {dimension.column for dimension in box_of(plan)}
+        compared = set(compared_columns_of(box_of(plan)))
         if isinstance(plan, Match):
             compared = {predicate.attribute for predicate in plan.predicates}
         self._limits = comparison_limits(schema, sorted(compared & set(columns)))
@@ -89,7 +89,7 @@ class ThresholdGroup(EventGroup):
 
     def __init__(self, plan: Threshold, source: Stream, index: str | None = None) -> None:
         super().__init__(plan, source)
-        self._box = [dimension.column for dimension in plan.box]
+        self._box = plan.box
         self._column = plan.column
         self._type = plan.type
         self._name = plan.name
@@ -114,8 +114,8 @@ class ThresholdGroup(EventGroup):
 
     def read(self, batch: EventBatch) -> tuple[np.ndarray, np.ndarray]:
         values = np.empty((len(batch), len(self._box)), np.float64)
-        for position, name in enumerate(self._box):
-            values[:, position] = batch.coordinates(name)
+        for position, dimension in enumerate(self._box):
+            values[:, position] = batch.ranged(dimension)
         if self._column is None:
             return values, np.ones(len(batch), np.int64)
         return values, weights_of(batch.column(self._column), name=self._column)

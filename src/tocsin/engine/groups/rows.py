@@ -32,8 +32,19 @@ from tocsin.errors import RowError
 from tocsin.grids import Grid, grid_of
 from tocsin.indexes.contract import BoundIndex, RowDelta, RowIndex
 from tocsin.indexes.ranges import in_units
-from tocsin.language import Aggregate, Column, Distinct, Plan, Rows, Selected, TopK, bind, bind_texts
-from tocsin.language.plan_keys import region_of
+from tocsin.language import (
+    Aggregate,
+    Column,
+    Dimension,
+    Distinct,
+    Plan,
+    Rows,
+    Selected,
+    TopK,
+    bind,
+    bind_texts,
+)
+from tocsin.language.plan_keys import compared_columns_of, region_of
 from tocsin.planning import TABLE, WINDOW, question_of
 
 
@@ -86,20 +97,21 @@ class SelectGroup(RowGroup):
         super().__init__(plan, (source,))
         self._source = source
         self._select = plan.select
-        box = [dimension.column for dimension in plan.box]
+        compared = compared_columns_of(plan.box)
         region = region_of(plan)
+        box = ranged_reads(plan.box)
         computed = list(region.columns) if region else []
         #: the grid of a score that is a single column
         self._grid: Grid | None = None
         if plan.score is not None and isinstance(plan.score.expression, Column):
             name = plan.score.columns[0]
             self._grid = grid_of(source.store.schema.field(name).type)
-            self._columns = [*map(_compared, box), *map(_computed, computed), _compared(name)]
-            box = [*box, name]
+            self._columns = [*box, *map(_computed, computed), _compared(name)]
+            compared.append(name)
         else:
             computed += plan.score.columns if plan.score else ()
-            self._columns = [*map(_compared, box), *map(_computed, computed)]
-        self._limits = comparison_limits(source.store.schema, box)
+            self._columns = [*box, *map(_computed, computed)]
+        self._limits = comparison_limits(source.store.schema, compared)
         self._selected_columns = [item.column for item in plan.select]
         kind = WINDOW if isinstance(source, Window) else TABLE
         self._index = self._make_index(question_of(plan, kind), index)
@@ -153,7 +165,7 @@ class AggregateGroup(RowGroup):
         self._is_extreme = plan.function in ("min", "max")
         schema = source.store.schema
         self._grid = grid_of(schema.field(plan.column).type) if self._is_extreme and plan.column else None
-        box = [dimension.column for dimension in plan.box]
+        box = compared_columns_of(plan.box)
         self._limits = comparison_limits(
             schema, [*box, plan.column] if self._is_extreme and plan.column else box
         )
@@ -254,17 +266,28 @@ class AggregateGroup(RowGroup):
 
 
 class ColumnRead(NamedTuple):
-    """A column that an index reads, to compare it or to compute with it."""
+    """A column that an index reads, to compare it or to compute with it; or a dimension."""
 
     column: str
     is_compared: bool
+    dimension: Dimension | None = None
+
+    def of(self, delta: SourceDelta) -> tuple[Floats, Floats]:
+        """Its values before and after."""
+        if self.dimension is not None:
+            return delta.ranged(self.dimension)
+        return delta.coordinates(self.column) if self.is_compared else delta.floats(self.column)
 
 
 def where_columns(plan: Aggregate | Distinct) -> list[ColumnRead]:
     """The columns of the ranges, then those of the disk or half-plane, if any."""
     region = region_of(plan)
-    box = [_compared(dimension.column) for dimension in plan.box]
-    return box + [_computed(column) for column in (region.columns if region else ())]
+    return ranged_reads(plan.box) + [_computed(column) for column in (region.columns if region else ())]
+
+
+def ranged_reads(box: tuple[Dimension, ...]) -> list[ColumnRead]:
+    """The dimensions of a box."""
+    return [ColumnRead(dimension.column, True, dimension) for dimension in box]
 
 
 def _compared(column: str) -> ColumnRead:
@@ -302,7 +325,5 @@ def distinct_json(source: Table | Window, positions: Longs, select: tuple[Select
 
 def columns_of(delta: SourceDelta, readings: list[ColumnRead]) -> tuple[list[Floats], list[Floats]]:
     """The columns before and after, as an index reads them."""
-    pairs = [
-        delta.coordinates(column) if is_compared else delta.floats(column) for column, is_compared in readings
-    ]
+    pairs = [reading.of(delta) for reading in readings]
     return [before for before, _ in pairs], [after for _, after in pairs]

@@ -11,13 +11,14 @@ from tocsin.arrays.types import Arrays, Longs
 from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.exactness import Limits, comparison_limits
 from tocsin.engine.conversion.text import json_pairs, json_rows, number_keys, value_of
-from tocsin.engine.groups.rows import ColumnRead, RowGroup, columns_of, rows_at, selected, where_columns
+from tocsin.engine.groups.rows import RowGroup, columns_of, ranged_reads, rows_at, selected, where_columns
 from tocsin.engine.interning import ValueInterner, Values
 from tocsin.engine.saving import with_prefix, with_prefix_stripped
 from tocsin.engine.sources.deltas import SourceDelta
 from tocsin.engine.sources.tables import Table
 from tocsin.indexes.contract import BoundIndex, RowDelta
 from tocsin.language import Distinct, Join, Plan, Selected
+from tocsin.language.plan_keys import compared_columns_of
 from tocsin.planning import TABLE, question_of
 
 
@@ -49,7 +50,7 @@ class DistinctGroup(ValueGroup):
         self._selected = plan.selected
         self._type = source.schema.columns[plan.selected.column]
         self._where = where_columns(plan)
-        self._limits = comparison_limits(source.store.schema, [dimension.column for dimension in plan.box])
+        self._limits = comparison_limits(source.store.schema, compared_columns_of(plan.box))
         self._index = self._make_index(question_of(plan, TABLE), index)
 
     @property
@@ -97,10 +98,10 @@ class JoinGroup(ValueGroup):
         self._on = (plan.left_on, plan.right_on)
         self._select = plan.select
         boxes = (plan.left_box, plan.right_box)
-        self._boxes = tuple([ColumnRead(dimension.column, True) for dimension in box] for box in boxes)
+        self._boxes = tuple(map(ranged_reads, boxes))
         self._limits = [
-            comparison_limits(side.store.schema, [column for column, _ in box])
-            for side, box in zip((left, right), self._boxes, strict=True)
+            comparison_limits(side.store.schema, compared_columns_of(box))
+            for side, box in zip((left, right), boxes, strict=True)
         ]
         types = {left.schema.columns[plan.left_on].arrow, right.schema.columns[plan.right_on].arrow}
         #: numbers of two types are compared by value, not by representation

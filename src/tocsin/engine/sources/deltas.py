@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from tocsin.arrays.types import Bools, Floats, Ints, Longs
 from tocsin.engine.conversion.arrow import one_array
+from tocsin.engine.conversion.filtering import ranged_values
 from tocsin.engine.conversion.small_batch import SMALL_BATCH_ROWS
 from tocsin.engine.interning import Values
 from tocsin.engine.sources.rows import RowStore
 from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.indexes.contract import ABSENT, RowDelta
+from tocsin.language import Dimension
 
 
 @dataclass
@@ -36,6 +38,7 @@ class SourceDelta:
     texts: TextColumns
     _floats: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
     _coordinates: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    _ranged: dict[object, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -79,6 +82,25 @@ class SourceDelta:
                 self.store.coordinates(self.position_after, name),
             )
         return self._coordinates[name]
+
+    def ranged(self, dimension: Dimension) -> tuple[Floats, Floats]:
+        """What a dimension bounds, before and after, as `coordinates`. Read once for all groups."""
+        if dimension.expression is None and dimension.filter is None:
+            return self.coordinates(dimension.column)
+        key = dimension.source, dimension.column, dimension.expression, dimension.filter
+        if key not in self._ranged:
+            values = [self._ranged_at(dimension, at) for at in (self.position_before, self.position_after)]
+            if dimension.expression is None:
+                columns = self.coordinates(dimension.column)
+                values = [column + each for column, each in zip(columns, values, strict=True)]
+            self._ranged[key] = values[0], values[1]
+        return self._ranged[key]
+
+    def _ranged_at(self, dimension: Dimension, positions: Longs) -> Floats:
+        def column(name: str) -> pa.Array:
+            return one_array(self.store.column(positions, name))
+
+        return ranged_values(dimension, column, positions >= 0)
 
     def touched(self, selected: Sequence[str]) -> Bools:
         """Which entries differ in a selected column, or hold a new row under an old key."""

@@ -15,6 +15,7 @@ from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.event_sets import sets_from_rows
 from tocsin.engine.conversion.events import SeveralValues, events_from_columns, events_from_rows, row_of
 from tocsin.engine.conversion.exactness import check_limits, comparison_limits
+from tocsin.engine.conversion.filtering import ranged_values
 from tocsin.engine.conversion.floats import coordinates_of
 from tocsin.engine.conversion.intake import (
     NAME,
@@ -30,7 +31,8 @@ from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.errors import RowError
 from tocsin.grids import grid_of
 from tocsin.indexes.matching import Events, EventSets
-from tocsin.language import Selected, SourceSchema
+from tocsin.language import Dimension, Selected, SourceSchema
+from tocsin.language.plan_keys import compared_columns_of
 
 
 class Stream:
@@ -87,6 +89,10 @@ class EventBatch:
         """A declared column in the coordinates that indexes compare. Raises RowError beyond them."""
         raise TypeError(f"only the rows of a stream with columns have columns, got {name!r}")
 
+    def ranged(self, dimension: Dimension) -> Floats:
+        """What a dimension bounds, as `coordinates`."""
+        raise TypeError(f"only the rows of a stream with columns have columns, got {dimension.column!r}")
+
     def keys(self, positions: np.ndarray) -> pa.Array:
         """The keys of events: their numbers as text."""
         if len(positions) <= SMALL_COLUMN:
@@ -134,6 +140,17 @@ class TypedBatch(EventBatch):
             self._batch.rows, comparison_limits(self._batch.rows.schema, [name]), source=self.schema.name
         )
         return coordinates_of(self.column(name))
+
+    def ranged(self, dimension: Dimension) -> Floats:
+        if dimension.expression is None and dimension.filter is None:
+            return self.coordinates(dimension.column)
+        for name in set(compared_columns_of([dimension])):
+            check_limits(
+                self._batch.rows, comparison_limits(self._batch.rows.schema, [name]), source=self.schema.name
+            )
+        everywhere = np.ones(len(self), np.bool_)
+        values = ranged_values(dimension, lambda name: one_array(self.column(name)), everywhere)
+        return values if dimension.expression is not None else self.coordinates(dimension.column) + values
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self._batch.rows.column(name)

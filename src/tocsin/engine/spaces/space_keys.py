@@ -73,7 +73,7 @@ class SpaceKey:
 
 def described_ranking(plan: Plan) -> tuple[str, str, bool] | None:
     """The kind, the column and the direction of a plan that messages can describe, else None."""
-    if region_of(plan) is not None or not all(dimension.type.is_numeric for dimension in box_of(plan)):
+    if region_of(plan) is not None or not all(dimension.is_plain for dimension in box_of(plan)):
         return None
     match plan:
         case TopK() if isinstance(plan.score.expression, Column):

@@ -38,7 +38,7 @@ class Sketch:
 
     def __init__(self, engine: Engine, declaration: Declaration, checked: Checked) -> None:
         logical = checked.plan
-        is_drawn = isinstance(logical, TopK) and [each.type.is_numeric for each in logical.box] == [True]
+        is_drawn = isinstance(logical, TopK) and [each.is_plain for each in logical.box] == [True]
         if not isinstance(logical, TopK) or not is_drawn or checked.is_confined:
             raise BadRequest("top-k lists over a range of one column of a table can be drawn")
         (self._dimension,) = logical.box

@@ -159,7 +159,10 @@ def _conditions(condition: str) -> tuple[Condition, ...]:
     read = parse(sql)
     if read.order is not None or read.limit is not None or read.having is not None:
         raise SQLError("only conditions joined by AND are supported here", sql=sql, start=0, end=len(sql))
-    return read.where
+    conditions = tuple(each for each in read.where if isinstance(each, Condition))
+    if len(conditions) < len(read.where):
+        raise SQLError("only comparisons joined by AND are supported here", sql=sql, start=0, end=len(sql))
+    return conditions
 
 
 def _conjoined(statement: Statement, condition: str, label: str | None, *, is_match: bool) -> Statement:

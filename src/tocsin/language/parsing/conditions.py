@@ -7,8 +7,17 @@ from typing import NoReturn
 
 from sqlglot import TokenType, exp
 
-from tocsin.language.expressions import Binary, Constant, Expression, Parameter, columns_of
-from tocsin.language.parsing.sql_values import only, read_column, read_expression, read_value, unwrapped
+from tocsin.language.expressions import Constant, Expression, Parameter, columns_of
+from tocsin.language.parsing.filters import And, Comparison, Filter, IsNull, Like, Not, Or
+from tocsin.language.parsing.sql_values import (
+    ARITHMETIC_NODES,
+    MAX_DEPTH,
+    only,
+    read_column,
+    read_expression,
+    read_value,
+    unwrapped,
+)
 from tocsin.language.parsing.statement import (
     AggregateCall,
     BooleanLiteral,
@@ -23,8 +32,8 @@ from tocsin.language.parsing.syntax import SyntaxTree
 AGGREGATES = (exp.Min, exp.Max, exp.Count, exp.Sum, exp.Avg)
 
 CONDITIONS = (
-    "WHERE takes conditions joined by AND: x BETWEEN 1 AND 2, x < 3 (or <=, =, >=, >), name = 'a', "
-    "and over streams without a window also <>, IN, NOT IN."
+    "WHERE takes comparisons (x BETWEEN 1 AND 2, x < 3, name = 'a', x > y), IN, LIKE and IS NULL, "
+    "joined by AND, OR and NOT."
 )
 
 DISTANCES = "Write DISTANCE(x, z, :a, :b) <= :r: two columns, the center of the disk, and its radius."
@@ -60,17 +69,96 @@ def read_aggregate(tree: SyntaxTree, node: exp.Expr) -> AggregateCall:
     return AggregateCall(function, read_column(tree, argument), tree.span(node))
 
 
-def read_where(tree: SyntaxTree, node: exp.Expr) -> tuple[Condition, ...]:
-    """The conditions of a conjunction, in the order of the text. Not recursive: there may be thousands."""
-    conditions: list[Condition] = []
-    stack = [node]
+def read_where(tree: SyntaxTree, node: exp.Expr) -> tuple[Filter, ...]:
+    """The parts of a conjunction, in the order of the text."""
+    return tuple(_filter(tree, part, 0) for part in _parts(node, exp.And))
+
+
+def _parts(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of nested ANDs or ORs, in the order of the text. Not recursive: there may be thousands."""
+    parts, stack = [], [node]
     while stack:
         part = unwrapped(stack.pop())
-        if isinstance(part, exp.And):
+        if isinstance(part, connector):
             stack += [part.args["expression"], part.this]
         else:
-            conditions.append(_condition(tree, part))
-    return tuple(conditions)
+            parts.append(part)
+    return parts
+
+
+def _filter(tree: SyntaxTree, node: exp.Expr, depth: int) -> Filter:
+    """Any condition."""
+    node, span = unwrapped(node), tree.span(node)
+    if depth > MAX_DEPTH:
+        tree.refuse(node, "this condition is nested too deeply", f"At most {MAX_DEPTH} levels are supported.")
+    for connector, combined in ((exp.And, And), (exp.Or, Or)):
+        if isinstance(node, connector):
+            return combined(tuple(_filter(tree, part, depth + 1) for part in _parts(node, connector)), span)
+    match node:
+        case exp.Not() if not isinstance(unwrapped(node.this), exp.In | exp.Column):
+            return Not(_filter(tree, node.this, depth + 1), span)
+        case exp.Is():
+            return _is(tree, node)
+        case exp.NullSafeEQ() | exp.NullSafeNEQ():
+            return _distinct(tree, node)
+        case exp.Like() | exp.ILike() | exp.Escape():
+            return _like(tree, node)
+    sides = read_comparison(node)
+    if sides is not None and _is_expression(sides[0]) and _is_expression(sides[2]):
+        left, right = (read_expression(tree, side) for side in (sides[0], sides[2]))
+        if columns_of(left) and columns_of(right):
+            return Comparison(left, sides[1], right, span)
+    return _condition(tree, node)
+
+
+def _is_expression(node: exp.Expr) -> bool:
+    return isinstance(node, (exp.Column, *ARITHMETIC_NODES))
+
+
+def _is(tree: SyntaxTree, node: exp.Is) -> Filter:
+    """`x IS NULL`, `x IS TRUE`, `x IS FALSE`."""
+    span, subject = tree.span(node), read_expression(tree, node.this)
+    null = IsNull(subject, span)
+    other = unwrapped(node.args["expression"])
+    if isinstance(other, exp.Null):
+        return null
+    if isinstance(other, exp.Boolean):
+        truth = BooleanLiteral(bool(other.this), span)
+        return And((Not(null, span), Condition(subject, "=", (truth,), span=span)), span)
+    tree.refuse(node, "this is not supported after IS", "Write IS NULL, IS TRUE or IS FALSE, or with NOT.")
+
+
+def _distinct(tree: SyntaxTree, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Filter:
+    """`a IS [NOT] DISTINCT FROM b`."""
+    span, (left, right) = tree.span(node), (unwrapped(node.this), unwrapped(node.args["expression"]))
+    is_null = isinstance(right, exp.Null)
+    equal: Filter = IsNull(read_expression(tree, left), span)
+    if not is_null:
+        same = _filter(tree, exp.EQ(this=left, expression=right), 0)
+        subjects = [read_expression(tree, side) for side in (left, right) if read_value(tree, side) is None]
+        nulls = tuple(IsNull(subject, span) for subject in subjects)
+        present = And((*(Not(null, span) for null in nulls), same), span)
+        equal = Or((present, And(nulls, span)), span) if len(nulls) == 2 else present
+    return equal if isinstance(node, exp.NullSafeEQ) else Not(equal, span)
+
+
+def _like(tree: SyntaxTree, node: exp.Expr) -> Filter:
+    hint = "LIKE takes a column and a pattern: name LIKE 'A%', perhaps with ESCAPE '!'."
+    span, escape = tree.span(node), None
+    if isinstance(node, exp.Escape):
+        mark = read_value(tree, node.args["expression"])
+        if not isinstance(mark, StringLiteral) or len(mark.value) != 1:
+            tree.refuse(span, "an escape is one character", hint)
+        node, escape = node.this, mark.value
+    if not isinstance(node, exp.Like | exp.ILike):
+        tree.refuse(span, "this is not supported with ESCAPE", hint)
+    only(tree, node, "this", "expression", "negate", hint=hint)
+    pattern = read_value(tree, node.args["expression"])
+    if not isinstance(pattern, StringLiteral):
+        tree.refuse(span, "a pattern is a string", hint)
+    subject = read_expression(tree, node.this)
+    like = Like(subject, pattern.value, escape, isinstance(node, exp.ILike), span)
+    return Not(like, span) if node.args.get("negate") else like
 
 
 def _condition(tree: SyntaxTree, node: exp.Expr) -> Condition:
@@ -135,10 +223,6 @@ def _comparison(tree: SyntaxTree, left: exp.Expr, operator: str, right: exp.Expr
         )
     if isinstance(second, Constant | Parameter | StringLiteral | BooleanLiteral | TimestampLiteral):
         return Condition(first, operator, (second,))
-    if columns_of(second):
-        difference = Binary("-", first, second)
-        hint = f"Write it as one expression and a number: {difference} {operator} 0."
-        tree.refuse(tree.span(left, right), "this compares columns with each other", hint)
     tree.refuse(right, "a column is compared with one number or :parameter, not with arithmetic", CONDITIONS)
 
 
@@ -186,14 +270,6 @@ def _operand(tree: SyntaxTree, node: exp.Expr) -> Value:
 
 def _refuse(tree: SyntaxTree, node: exp.Expr) -> NoReturn:
     match node:
-        case exp.Or():
-            hint = "Only AND joins conditions. Subscribe once for each side of OR, or use IN in matching."
-            tree.refuse(node, "OR is not supported", hint)
-        case exp.Not():
-            hint = "Invert the condition: <> for =, >= for <; NOT IN works over streams without a window."
-            tree.refuse(node, "NOT is not supported", hint)
-        case exp.Is():
-            tree.refuse(node, "IS is not supported: NULL satisfies no condition", CONDITIONS)
         case exp.Between() | exp.In():
             tree.refuse(node, "this is not supported here", CONDITIONS)
         case exp.Subquery() | exp.Select() | exp.Exists():

@@ -33,6 +33,9 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Pow: "POWER",
 }
 
+#: Nodes that `read_expression` reads as arithmetic.
+ARITHMETIC_NODES = (*_OPERATORS, *_FUNCTIONS, exp.Neg)
+
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
     """`node` without the parentheses around it."""

@@ -7,10 +7,13 @@ left of its comparison. Parsing what was printed gives an equal statement.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tocsin.language.expressions import Column, Constant, Expression, Parameter, quoted
 from tocsin.language.spans import NOWHERE, Span
+
+if TYPE_CHECKING:
+    from tocsin.language.parsing.filters import Filter
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ class Statement:
     distinct: bool
     source: SourceReference
     join: JoinClause | None
-    where: tuple[Condition, ...]
+    where: tuple[Filter, ...]
     having: Having | None
     order: OrderBy | None
     limit: Value | None

@@ -13,7 +13,7 @@ from tocsin.engine import saving
 from tocsin.engine.changes import changes_table
 from tocsin.engine.conversion.exactness import Limits, check_limits, least_limits
 from tocsin.engine.conversion.small_batch import SmallBatch
-from tocsin.engine.groups import EventGroup, Group, JoinGroup, RowGroup, Source, build_group
+from tocsin.engine.groups import BoundMatch, EventGroup, Group, JoinGroup, RowGroup, Source, build_group
 from tocsin.engine.pair_bound import PairBound
 from tocsin.engine.parameters import ParameterBatch
 from tocsin.engine.registry import SubscriptionRegistry
@@ -94,7 +94,7 @@ class Subscriptions:
         if number is None:
             group = build_group(plan, self._sources, self.registry.ids, index)
             number = self._open(group, key, sql)
-        self._register(number, ids, (plan.select, conjunctions))
+        self._register(number, ids, BoundMatch(plan.select, conjunctions, {}))
 
     def end(self, sid: str) -> None:
         """End a subscription. Raises UnknownSubscription. Cost: constant."""

@@ -143,6 +143,21 @@ def leaves(expression: Expression) -> Iterator[Expression]:
             yield node
 
 
+def bare(expression: Expression) -> Expression:
+    """The expression with columns named without their source."""
+    match expression:
+        case Column(name):
+            return Column(name)
+        case Negate(operand):
+            return Negate(bare(operand))
+        case Binary(operator, left, right):
+            return Binary(operator, bare(left), bare(right))
+        case Call(function, arguments):
+            return Call(function, tuple(map(bare, arguments)))
+        case _:
+            return expression
+
+
 def columns_of(expression: Expression) -> tuple[str, ...]:
     """The distinct columns of an expression, in order of first appearance."""
     return tuple(dict.fromkeys(leaf.name for leaf in leaves(expression) if isinstance(leaf, Column)))

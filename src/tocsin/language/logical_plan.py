@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.language.boxes import exact_literal
 from tocsin.language.expressions import Column, Constant, Parameter
+from tocsin.language.parsing.filters import Filter
 from tocsin.language.parsing.statement import AggregateCall, Condition, JoinClause, OrderBy, Statement, Value
 from tocsin.language.parsing.syntax import too_deep
 from tocsin.language.plans import (
@@ -15,13 +16,15 @@ from tocsin.language.plans import (
     Match,
     Operand,
     Plan,
+    Predicate,
     Region,
     Rows,
     Threshold,
     TopK,
 )
-from tocsin.language.predicates import predicate
+from tocsin.language.predicates import TRUTH, computed_predicate, predicate
 from tocsin.language.regions import is_region, read_region
+from tocsin.language.row_filters import row_filter, unqualified
 from tocsin.language.schema import Catalog
 from tocsin.language.scopes import ResolvedColumn, Scope
 from tocsin.language.scores import score_of, scored_range
@@ -116,17 +119,22 @@ def _rows(scope: Scope, statement: Statement) -> Rows:
 
 
 def _match(scope: Scope, statement: Statement) -> Match:
-    for condition in statement.where:
-        if not isinstance(condition, Condition):
-            hint = (
-                "Over a stream without a window, conditions on one column each are joined by AND: subscribe "
-                "once for each side of an OR, use IN, <> or NOT IN. Windows, tables and HAVING take any."
-            )
-            scope.refuse(condition.span, "this condition is not supported in matching", hint)
-    predicates = tuple(
-        predicate(scope, condition) for condition in statement.where if isinstance(condition, Condition)
-    )
+    predicates = tuple(_predicate(scope, condition) for condition in statement.where)
     return Match(scope.source.name, selected(scope, statement), predicates)
+
+
+def _predicate(scope: Scope, condition: Filter) -> Predicate:
+    """One condition of a match: on an attribute, or on what is computed from columns."""
+    if isinstance(condition, Condition) and (
+        isinstance(condition.subject, Column) or has_parameters(condition)
+    ):
+        return predicate(scope, condition)
+    if scope.source.columns is None:
+        hint = "Over sparse rows, conditions on one attribute each are joined by AND. Declare the columns."
+        scope.refuse(condition.span, f"{scope.source.name!r} declares no columns for this condition", hint)
+    if isinstance(condition, Condition):
+        return computed_predicate(scope, condition)
+    return Predicate(str(unqualified(condition)), TRUTH, "=", (True,), 1.0, row_filter(scope, condition))
 
 
 def _aggregate(scope: Scope, statement: Statement) -> Aggregate:

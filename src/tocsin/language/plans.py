@@ -42,6 +42,8 @@ class Predicate:
     operator: str
     operands: tuple[Operand, ...]
     weight: Operand
+    #: what the attribute is, if it is computed from columns: arithmetic, or a filter that holds or does not
+    computed: Expression | RowFilter | None = None
 
     def __str__(self) -> str:
         shown = [str(each) if isinstance(each, Parameter) else repr(each) for each in self.operands]

@@ -7,6 +7,11 @@ from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Operand, Predicate
 from tocsin.language.scopes import Scope
+from tocsin.types import ColumnType
+
+#: The types of attributes that are computed.
+_NUMBER = ColumnType.parse("double", column="")
+TRUTH = ColumnType.parse("boolean", column="")
 
 _TRUTH_ONLY = "TRUE and FALSE are compared with = and <> only"
 
@@ -14,11 +19,11 @@ _TRUTH_ONLY = "TRUE and FALSE are compared with = and <> only"
 def predicate(scope: Scope, condition: Condition) -> Predicate:
     """One condition on one attribute."""
     if not isinstance(condition.subject, Column):
-        hint = (
-            "Over a stream without a window a condition is on one column. "
-            "Declare the stream with a window to maintain scored rows."
-        )
-        what = "DISTANCE" if isinstance(condition.subject, Distance) else "arithmetic"
+        is_disk = isinstance(condition.subject, Distance)
+        what = "DISTANCE" if is_disk else "arithmetic with :parameters"
+        hint = "Write the parameters on the other side: price * shares > :v."
+        if is_disk:
+            hint = "Disks are supported over tables: ORDER BY a column LIMIT k, MIN to AVG, DISTINCT."
         scope.refuse(condition.subject.span, f"{what} is not supported in matching", hint)
     resolved = scope.resolve(condition.subject)
     operands = tuple(
@@ -29,6 +34,16 @@ def predicate(scope: Scope, condition: Condition) -> Predicate:
         hint = "Both ends of BETWEEN are numbers, or both are strings."
         scope.refuse(condition.span, "the ends of this range are of different types", hint)
     return Predicate(resolved.name, resolved.type, condition.operator, operands, _weight(condition))
+
+
+def computed_predicate(scope: Scope, condition: Condition) -> Predicate:
+    """A condition on arithmetic over columns, which is an attribute of its own."""
+    assert not isinstance(condition.subject, Distance)
+    subject = scope.plain(condition.subject, "match events")
+    operands = tuple(
+        typed_operand(scope, each, _NUMBER, str(condition.subject)) for each in condition.operands
+    )
+    return Predicate(str(subject), _NUMBER, condition.operator, operands, _weight(condition), subject)
 
 
 def _check_truth(scope: Scope, condition: Condition, operands: tuple[Operand, ...], declared: bool) -> None:

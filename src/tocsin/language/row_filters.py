@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from tocsin.language.expressions import Column, Constant, Expression, Parameter, leaves
+from tocsin.language.expressions import Column, Constant, Expression, Parameter, bare, leaves
 from tocsin.language.parsing.filters import And, Comparison, Filter, IsNull, Like, Not, Or
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import (
@@ -33,6 +34,23 @@ def row_filter(scope: Scope, condition: Filter) -> RowFilter:
         hint = "Parameters bound a column, or arithmetic over columns, in a condition of its own."
         scope.refuse(parameter.span, "a :parameter is not supported in this condition", hint)
     return _lowered(scope, condition)
+
+
+def unqualified(condition: Filter) -> Filter:
+    """The condition with columns named without their source, as in a statement over it alone."""
+    match condition:
+        case And(parts) | Or(parts):
+            return replace(condition, parts=tuple(map(unqualified, parts)))
+        case Not(part):
+            return replace(condition, part=unqualified(part))
+        case Comparison():
+            return replace(condition, left=bare(condition.left), right=bare(condition.right))
+        case IsNull() | Like():
+            return replace(condition, subject=bare(condition.subject))
+        case Condition():
+            if isinstance(condition.subject, Distance):
+                return condition
+            return replace(condition, subject=bare(condition.subject))
 
 
 def sources_of(scope: Scope, condition: Filter) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 
 from tocsin.arrays.strings import StringInterner
 from tocsin.engine.groups.base import Group
-from tocsin.engine.groups.events import EventGroup, MatchGroup, ThresholdGroup
+from tocsin.engine.groups.events import BoundMatch, EventGroup, MatchGroup, ThresholdGroup
 from tocsin.engine.groups.rows import AggregateGroup, RowGroup, SelectGroup
 from tocsin.engine.groups.values import DistinctGroup, JoinGroup
 from tocsin.engine.sources.streams import Stream
@@ -15,7 +15,16 @@ from tocsin.engine.sources.tables import Table
 from tocsin.engine.sources.windows import Window
 from tocsin.language import Aggregate, Distinct, Join, Match, Plan, Rows, Threshold, TopK
 
-__all__ = ["EventGroup", "Group", "JoinGroup", "MatchGroup", "RowGroup", "Source", "build_group"]
+__all__ = [
+    "BoundMatch",
+    "EventGroup",
+    "Group",
+    "JoinGroup",
+    "MatchGroup",
+    "RowGroup",
+    "Source",
+    "build_group",
+]
 
 Source: TypeAlias = Table | Window | Stream
 

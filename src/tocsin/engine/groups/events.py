@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import astuple
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.text_bounds import BoundValues
-from tocsin.engine.sources.streams import EventBatch, Stream
+from tocsin.engine.sources.streams import Computed, EventBatch, Stream
 from tocsin.errors import RowError
 from tocsin.indexes.contract import Index
 from tocsin.indexes.matching import (
@@ -33,7 +33,20 @@ from tocsin.indexes.matching import (
     examine,
     verdict,
 )
-from tocsin.language import Match, Plan, Selected, Threshold, bind, bind_match, bind_texts, scale
+from tocsin.language import (
+    Expression,
+    Match,
+    Plan,
+    RowFilter,
+    Selected,
+    Threshold,
+    bind,
+    bind_match,
+    bind_texts,
+    parse,
+    plan,
+    scale,
+)
 from tocsin.language.plan_keys import box_of, compared_columns_of
 from tocsin.planning import STREAM, question_of
 
@@ -157,6 +170,14 @@ class ThresholdGroup(EventGroup):
         self._repeat = arrays["repeat"].astype(np.bool_)
 
 
+class BoundMatch(NamedTuple):
+    """Expressions as the index registers them."""
+
+    select: tuple[Selected, ...]
+    predicates: list[PredicateColumns] | Conjunctions
+    computed: Computed
+
+
 class MatchGroup(EventGroup):
     """`SELECT … FROM s WHERE p1 AND p2 AND …`, with weights.
 
@@ -171,22 +192,23 @@ class MatchGroup(EventGroup):
         #: the distinct SELECT lists, and int32 by local slot: index into them
         self._selects: list[tuple[Selected, ...]] = []
         self._select: Ints = np.zeros(16, np.int32)
+        #: attributes of predicates that are computed from columns
+        self._computed: dict[str, Expression | RowFilter] = {}
 
     @property
     def index(self) -> Index:
         return self._index
 
-    def bind(
-        self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool
-    ) -> tuple[tuple[Selected, ...], list[PredicateColumns]]:
+    def bind(self, plan: Plan, parameters: Mapping[str, pa.Array], count: int, repeat: bool) -> BoundMatch:
         assert isinstance(plan, Match)
         bound = bind_match(plan, parameters, count)
-        return plan.select, [PredicateColumns(p.attribute, p.operator, p.operands, p.weight) for p in bound]
+        predicates = [PredicateColumns(p.attribute, p.operator, p.operands, p.weight) for p in bound]
+        computed = {p.attribute: p.computed for p in plan.predicates if p.computed is not None}
+        return BoundMatch(plan.select, predicates, computed)
 
-    def register(
-        self, slots: Ints, values: tuple[tuple[Selected, ...], list[PredicateColumns] | Conjunctions]
-    ) -> None:
-        select, predicates = values
+    def register(self, slots: Ints, values: BoundMatch) -> None:
+        select, predicates, computed = values
+        self._computed.update(computed)
         if select not in self._selects:
             self._selects.append(select)
         self._select = ensure_capacity(self._select, self._slots.top)
@@ -195,18 +217,20 @@ class MatchGroup(EventGroup):
 
     def read(self, batch: EventBatch) -> Any:
         try:
-            return batch.events(self._index.asks)
+            return batch.events(self._index.asks, self._computed)
         except RowError:
             if not self._index.forget_terminated():
                 raise
-            return batch.events(self._index.asks)
+            asked = filter(self._index.asks, self._computed)
+            self._computed = {name: self._computed[name] for name in asked}
+            return batch.events(self._index.asks, self._computed)
 
     def refusing(self, batch: EventBatch) -> Ints:
-        batch.events(lambda attribute: False)
+        batch.events(lambda attribute: False, {})
 
         def is_refused(name: str) -> bool:
             try:
-                batch.events(lambda attribute: attribute == name)
+                batch.events(lambda attribute: attribute == name, self._computed)
             except RowError:
                 return True
             return False
@@ -222,7 +246,7 @@ class MatchGroup(EventGroup):
     def explain_event(self, slot: int, batch: EventBatch) -> str:
         """Why a subscription does or does not match the first event of a batch."""
         one = self._index.conjunctions(np.array([slot], np.int32))
-        return verdict(examine(one, batch.events(self._index.asks)), self._source.score_rule)
+        return verdict(examine(one, batch.events(self._index.asks, self._computed)), self._source.score_rule)
 
     def rows(self, changes: ChangeSet) -> pa.Array:
         assert self._batch is not None
@@ -245,11 +269,30 @@ class MatchGroup(EventGroup):
 
     def arrays(self) -> Arrays:
         selects = json.dumps([[astuple(item) for item in select] for select in self._selects])
-        text = np.frombuffer(selects.encode(), np.uint8)
-        return {**super().arrays(), "select": self._select[: self._slots.top].copy(), "selects": text}
+        computed = json.dumps(
+            [[name, isinstance(self._computed[name], Expression)] for name in self._computed]
+        )
+        return {
+            **super().arrays(),
+            "select": self._select[: self._slots.top].copy(),
+            "selects": np.frombuffer(selects.encode(), np.uint8),
+            "computed": np.frombuffer(computed.encode(), np.uint8),
+        }
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
         self._select = arrays["select"].astype(np.int32)
         selects = json.loads(arrays["selects"].tobytes())
         self._selects = [tuple(Selected(*item) for item in select) for select in selects]
+        if "computed" in arrays:
+            for name, is_number in json.loads(arrays["computed"].tobytes()):
+                self._computed[name] = self._replanned(f"{name} > 0" if is_number else name)
+
+    def _replanned(self, condition: str) -> Expression | RowFilter:
+        """What a condition computes from columns."""
+        schema = self._source.schema
+        source = schema.name.replace('"', '""')
+        replanned = plan(parse(f'SELECT * FROM "{source}" WHERE {condition}'), {schema.name: schema})
+        assert isinstance(replanned, Match)
+        assert replanned.predicates[0].computed is not None
+        return replanned.predicates[0].computed

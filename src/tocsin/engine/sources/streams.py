@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from tocsin.engine.conversion.arrow import one_array
 from tocsin.engine.conversion.event_sets import sets_from_rows
 from tocsin.engine.conversion.events import SeveralValues, events_from_columns, events_from_rows, row_of
 from tocsin.engine.conversion.exactness import check_limits, comparison_limits
-from tocsin.engine.conversion.filtering import ranged_values
+from tocsin.engine.conversion.filtering import numbers_of_expression, ranged_values, truth_of
 from tocsin.engine.conversion.floats import coordinates_of
 from tocsin.engine.conversion.intake import (
     NAME,
@@ -31,8 +31,12 @@ from tocsin.engine.sources.text_columns import TextColumns
 from tocsin.errors import RowError
 from tocsin.grids import grid_of
 from tocsin.indexes.matching import Events, EventSets
-from tocsin.language import Dimension, Selected, SourceSchema
+from tocsin.language import Dimension, Expression, RowFilter, Selected, SourceSchema
 from tocsin.language.plan_keys import compared_columns_of
+from tocsin.language.row_filters import compared_columns
+
+#: Attributes of events that are computed from their columns, by name.
+Computed: TypeAlias = Mapping[str, "Expression | RowFilter"]
 
 
 class Stream:
@@ -74,9 +78,10 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.seq)
 
-    def events(self, asks: Callable[[str], bool]) -> Events | EventSets:
+    def events(self, asks: Callable[[str], bool], computed: Computed) -> Events | EventSets:
         """The batch as matching indexes read it; `asks` says whether any predicate reads an attribute.
 
+        Attributes that are `computed` from columns stand beside the others.
         Raises RowError for a value that is no attribute, or that cannot be compared exactly.
         """
         raise NotImplementedError
@@ -117,7 +122,7 @@ class TypedBatch(EventBatch):
         self._texts = texts
         check_weights(batch.weights, schema.name)
 
-    def events(self, asks: Callable[[str], bool]) -> Events:
+    def events(self, asks: Callable[[str], bool], computed: Computed) -> Events:
         rows = self._batch.rows
         for field in rows.schema:
             grid = grid_of(field.type)
@@ -131,25 +136,39 @@ class TypedBatch(EventBatch):
                 rows = rows.set_column(
                     place, field.name, pa.array(self.coordinates(field.name), from_pandas=True)
                 )
+        for name, source in computed.items():
+            if asks(name):
+                rows = rows.append_column(name, self._computed(source))
         return events_from_columns(rows, self._batch.weights)
+
+    def _computed(self, source: Expression | RowFilter) -> pa.Array:
+        if isinstance(source, Expression):
+            numbers = numbers_of_expression(source, self._array, len(self))
+            return pa.array(numbers, from_pandas=True)
+        for name in set(compared_columns(source)):
+            self._check_limits(name)
+        true, false = truth_of(source, self._array, len(self))
+        return pa.array(true, mask=~(true | false))
+
+    def _array(self, name: str) -> pa.Array:
+        return one_array(self.column(name))
+
+    def _check_limits(self, name: str) -> None:
+        limits = comparison_limits(self._batch.rows.schema, [name])
+        check_limits(self._batch.rows, limits, source=self.schema.name)
 
     def coordinates(self, name: str) -> Floats:
         if name in self._texts:
             return self._texts[name].find(one_array(self.column(name)))
-        check_limits(
-            self._batch.rows, comparison_limits(self._batch.rows.schema, [name]), source=self.schema.name
-        )
+        self._check_limits(name)
         return coordinates_of(self.column(name))
 
     def ranged(self, dimension: Dimension) -> Floats:
         if dimension.expression is None and dimension.filter is None:
             return self.coordinates(dimension.column)
         for name in set(compared_columns_of([dimension])):
-            check_limits(
-                self._batch.rows, comparison_limits(self._batch.rows.schema, [name]), source=self.schema.name
-            )
-        everywhere = np.ones(len(self), np.bool_)
-        values = ranged_values(dimension, lambda name: one_array(self.column(name)), everywhere)
+            self._check_limits(name)
+        values = ranged_values(dimension, self._array, np.ones(len(self), np.bool_))
         return values if dimension.expression is not None else self.coordinates(dimension.column) + values
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -199,7 +218,7 @@ class SparseBatch(EventBatch):
             self._is_nested = any(pa.types.is_nested(column.type) for column in columns.values())
         self._check_keys()
 
-    def events(self, asks: Callable[[str], bool]) -> Events | EventSets:
+    def events(self, asks: Callable[[str], bool], computed: Computed) -> Events | EventSets:
         events = self._events
         for attribute, where in (events.plain if isinstance(events, EventSets) else events).inexact.items():
             if asks(attribute):

@@ -181,6 +181,9 @@ def test_duckdb_agrees_over_tables(
         "count": f"SELECT COUNT(*) FROM t WHERE {condition}",
         "lowest": f"SELECT MIN(m) FROM t WHERE ({condition}) AND m >= 0",
         "sum": f"SELECT SUM(m) FROM t WHERE ({condition})",
+        "computed": f"SELECT SUM(2 * m - y) FROM t WHERE {condition}",
+        "known": f"SELECT COUNT(m + y) FROM t WHERE {condition}",
+        "nearest": f"SELECT MIN(ABS(m - 1)) AS near FROM t WHERE {condition}",
         "top": f"SELECT id FROM t WHERE {condition} ORDER BY m LIMIT 3",
         "scored": f"SELECT id FROM t WHERE ({condition}) AND m < 9 ORDER BY m + y DESC LIMIT 2",
         "distinct": f"SELECT DISTINCT s FROM t WHERE {condition}",
@@ -203,6 +206,12 @@ def test_duckdb_agrees_over_tables(
         lowest = min((m for m in measured if m >= 0), default=None)
         assert engine.result("lowest").column(0).to_pylist() == [lowest]
         assert engine.result("sum").column(0).to_pylist() == [sum(measured) if measured else None]
+        both = [(row["m"], row["y"]) for row in found if None not in (row["m"], number(row["y"]))]
+        assert engine.result("known").column(0).to_pylist() == [len(both)]
+        total = math.fsum(2 * m - y for m, y in both) if both else None
+        assert engine.result("computed").column(0).to_pylist() == [total]
+        near = [min((abs(m - 1) for m in measured), default=None)]
+        assert engine.result("nearest").column("near").to_pylist() == near
         top = [mirror.rows[row["id"]]["m"] for row in engine.result("top").to_pylist()]
         assert top == measured[:3]
         scores = [row["m"] + row["y"] for row in found if None not in (row["m"], number(row["y"]))]
@@ -322,3 +331,18 @@ def test_what_a_match_computes_is_computed_again_after_loading(tmp_path: Path) -
         engine.save(tmp_path / "saved")
         engine = tocsin.Engine.load(tmp_path / "saved")
     assert "the event has 9.0; weight 3.0" in engine.explain("scored", rows[0])
+
+
+def test_sums_of_arithmetic_mature() -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("trades", columns={"symbol": "string", "price": "double", "shares": "bigint"})
+    sql = "SELECT SUM(price * shares) FROM trades WHERE symbol = :s HAVING SUM(price * shares) >= :tau"
+    engine.subscribe_many(sql, {"id": ["a", "b"], "s": ["IBM", "KO"], "tau": [1000, 1000.5]})
+    rows = [{"symbol": s, "price": 10, "shares": n} for s, n in (("IBM", 60), ("KO", 100), ("IBM", 40))]
+    changes = engine.publish("trades", [*rows, {"symbol": "KO", "price": None, "shares": 9}])
+    assert changes.select(["subscription", "seq", "score"]).to_pylist() == [
+        {"subscription": "a", "seq": 2, "score": 1000.0}
+    ]
+    assert engine.result("b").to_pylist() == [{"SUM(price * shares)": 1000.0, "missing": 0.5}]
+    with pytest.raises(tocsin.SQLError, match="must name the same aggregate"):
+        engine.subscribe("SELECT SUM(price * shares) FROM trades HAVING SUM(shares * price) >= 5")

@@ -15,9 +15,13 @@ from typing import NamedTuple
 from tests.language.catalog import CATALOG
 from tocsin.errors import SQLError
 from tocsin.language import (
+    Binary,
     Bound,
+    Call,
+    Column,
     Dimension,
     Expression,
+    Negate,
     Parameter,
     Plan,
     Predicate,
@@ -78,7 +82,7 @@ def _text(value: object) -> str:
             return ", ".join(map(_text, value))
         case ColumnType():
             return value.name
-        case Parameter():
+        case Column() | Negate() | Binary() | Call() | Parameter():
             return str(value)
         case Selected(source, column, name):
             return f"{source}.{column} as {name}"

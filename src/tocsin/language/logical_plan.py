@@ -26,7 +26,7 @@ from tocsin.language.predicates import TRUTH, computed_predicate, predicate
 from tocsin.language.regions import is_region, read_region
 from tocsin.language.row_filters import row_filter, unqualified
 from tocsin.language.schema import Catalog
-from tocsin.language.scopes import ResolvedColumn, Scope
+from tocsin.language.scopes import Scope
 from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
 from tocsin.language.threshold_scaling import DOUBLE_SCALE, scale_of, scaled_literal
@@ -146,11 +146,14 @@ def _aggregate(scope: Scope, statement: Statement) -> Aggregate:
         scope.refuse(
             item.span, f"{scope.source.describe()}, and aggregates are maintained over tables", _THRESHOLD
         )
-    resolved = aggregated(scope, call)
-    column = None if resolved is None else resolved.name
-    name = aggregate_name(item, call)
+    over, name = aggregated(scope, call), aggregate_name(item, call)
     return Aggregate(
-        scope.source.name, call.function.lower(), column, name, *_box_and_region(scope, statement)
+        scope.source.name,
+        call.function.lower(),
+        over.column,
+        name,
+        *_box_and_region(scope, statement),
+        over.expression,
     )
 
 
@@ -186,22 +189,17 @@ def _threshold(scope: Scope, statement: Statement) -> Threshold:
     if source.columns is None:
         message = f"{source.name!r} declares no columns, and a threshold needs them"
         scope.refuse(statement.source.span, message, "Declare the stream with columns.")
-    if call.function not in ("SUM", "COUNT") or (call.function == "COUNT" and call.column is not None):
+    if call.function not in ("SUM", "COUNT") or (call.function == "COUNT" and call.argument is not None):
         scope.refuse(call.span, f"a threshold on {call} is not supported", _THRESHOLD)
-    resolved, required = aggregated(scope, call), having.call
-    same_column = required.column is None if resolved is None else _is_same(scope, required, resolved)
-    if required.function != call.function or not same_column:
+    over, required = aggregated(scope, call), having.call
+    if required.function != call.function or aggregated(scope, required) != over:
         hint = f"Write HAVING {call} >= {having.operand}."
         scope.refuse(required.span, "HAVING and the SELECT list must name the same aggregate", hint)
     if having.operator != ">=":
         scope.refuse(having.span, f"HAVING … {having.operator} is not supported", _THRESHOLD)
-    column, weight = (None, None) if resolved is None else (resolved.name, resolved.type)
-    tau = _tau(scope, having.operand, scale_of(weight))
-    return Threshold(source.name, column, weight, aggregate_name(item, call), _box(scope, statement), tau)
-
-
-def _is_same(scope: Scope, call: AggregateCall, resolved: ResolvedColumn) -> bool:
-    return call.column is not None and scope.resolve(call.column) == resolved
+    tau = _tau(scope, having.operand, scale_of(over.type))
+    name, box = aggregate_name(item, call), _box(scope, statement)
+    return Threshold(source.name, over.column, over.type, name, box, tau, over.expression)
 
 
 def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:

@@ -88,8 +88,7 @@ def plan_key(plan: Plan) -> str:
             where = _box(plan.box), _region(plan.region)
             return _text("topk", plan.source, _select(plan.select), *where, order)
         case Aggregate():
-            column = "*" if plan.column is None else _name(plan.column)
-            value = f"{plan.function}({column}) as {_name(plan.name)}"
+            value = f"{plan.function}({_over(plan)}) as {_name(plan.name)}"
             return _text("aggregate", plan.source, value, _box(plan.box), _region(plan.region))
         case Distinct():
             where = _box(plan.box), _region(plan.region)
@@ -101,10 +100,16 @@ def plan_key(plan: Plan) -> str:
             on = f"on {_name(plan.left_on)} = {_name(plan.right)}.{_name(plan.right_on)}"
             return _text("join", plan.left, on, _select(plan.select), _box(box_of(plan)))
         case Threshold():
-            value = f"{'*' if plan.column is None else _name(plan.column)} as {_name(plan.name)}"
+            value = f"{_over(plan)} as {_name(plan.name)}"
             return _text("threshold", plan.source, value, _box(plan.box))
         case Match():
             return _text("match", plan.source)
+
+
+def _over(plan: Aggregate | Threshold) -> str:
+    if plan.expression is not None:
+        return repr(plan.expression)
+    return "*" if plan.column is None else _name(plan.column)
 
 
 def _text(kind: str, source: str, *parts: str) -> str:

@@ -204,7 +204,7 @@ class TopK:
 class Aggregate:
     """`SELECT MIN(y) FROM t [WHERE box]`; `function` is min, max, count, sum or avg.
 
-    COUNT(*) has no column.
+    COUNT(*) has no column; arithmetic has an expression instead.
     """
 
     source: str
@@ -213,6 +213,7 @@ class Aggregate:
     name: str
     box: tuple[Dimension, ...]
     region: Region | None = None
+    expression: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,8 @@ class Threshold:
     name: str
     box: tuple[Dimension, ...]
     tau: Parameter | float | int
+    #: what is summed, if it is arithmetic
+    expression: Expression | None = None
 
 
 @dataclass(frozen=True)

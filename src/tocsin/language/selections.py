@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
-from tocsin.language.expressions import Column, quoted
+from tocsin.language.expressions import Column, Expression, Parameter, bare, leaves
 from tocsin.language.parsing.statement import AggregateCall, SelectItem, Star, Statement
 from tocsin.language.plans import Selected
-from tocsin.language.scopes import ResolvedColumn, Scope
+from tocsin.language.scopes import Scope
+from tocsin.types import ColumnType
 
 _ONE_AGGREGATE = "SELECT takes columns, or one of MIN, MAX, COUNT, SUM, AVG alone."
 
@@ -55,21 +57,38 @@ def single_aggregate(scope: Scope, statement: Statement) -> tuple[SelectItem, Ag
     return item, item.value
 
 
-def aggregated(scope: Scope, call: AggregateCall) -> ResolvedColumn | None:
-    """The column of an aggregate, checked to suit its function; None for COUNT(*)."""
-    if call.column is None:
-        return None
+class Aggregated(NamedTuple):
+    """What an aggregate is over: a column, arithmetic, or neither for COUNT(*)."""
+
+    column: str | None = None
+    type: ColumnType | None = None
+    expression: Expression | None = None
+
+
+def aggregated(scope: Scope, call: AggregateCall) -> Aggregated:
+    """The argument of an aggregate, checked to suit its function."""
+    argument = call.argument
+    if argument is None:
+        return Aggregated()
+    if not isinstance(argument, Column):
+        for leaf in leaves(argument):
+            if isinstance(leaf, Parameter):
+                hint = "Leave it out: a sum of products is the product of the sum."
+                scope.refuse(leaf.span, "an aggregate is over columns and numbers, without :parameters", hint)
+        expression = scope.plain(argument, f"compute {call.function}")
+        return Aggregated(None, ColumnType.parse("double", column=""), expression)
     if call.function == "COUNT":
-        return scope.resolve(call.column)
-    resolved, column = scope.numeric(call.column, f"compute {call.function}")
+        resolved = scope.resolve(argument)
+        return Aggregated(resolved.name, resolved.type)
+    resolved, column = scope.numeric(argument, f"compute {call.function}")
     if (column.is_timestamp or column.is_date) and call.function in ("SUM", "AVG"):
         hint = "MIN, MAX and COUNT work on times."
-        scope.refuse(call.column.span, f"times have no {call.function}", hint)
-    return resolved
+        scope.refuse(argument.span, f"times have no {call.function}", hint)
+    return Aggregated(resolved.name, column)
 
 
 def aggregate_name(item: SelectItem, call: AggregateCall) -> str:
     """The alias, or the aggregate's own text without qualifiers."""
     if item.alias is not None:
         return item.alias.name
-    return f"{call.function}({'*' if call.column is None else quoted(call.column.name)})"
+    return f"{call.function}({'*' if call.argument is None else bare(call.argument)})"

@@ -21,6 +21,7 @@ from tocsin.engine.conversion.floats import weights_of
 from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.text import json_rows
 from tocsin.engine.groups.base import Group
+from tocsin.engine.groups.rows import computed_dimension
 from tocsin.engine.groups.text_bounds import BoundValues
 from tocsin.engine.sources.streams import Computed, EventBatch, Stream
 from tocsin.errors import RowError
@@ -104,6 +105,7 @@ class ThresholdGroup(EventGroup):
         super().__init__(plan, source)
         self._box = plan.box
         self._column = plan.column
+        self._computed = None if plan.expression is None else computed_dimension(plan.source, plan.expression)
         self._type = plan.type
         self._name = plan.name
         self._scale = scale(plan)
@@ -129,6 +131,9 @@ class ThresholdGroup(EventGroup):
         values = np.empty((len(batch), len(self._box)), np.float64)
         for position, dimension in enumerate(self._box):
             values[:, position] = batch.ranged(dimension)
+        if self._computed is not None:
+            weights = pa.array(batch.ranged(self._computed))
+            return values, weights_of(weights, name=self._computed.column)
         if self._column is None:
             return values, np.ones(len(batch), np.int64)
         return values, weights_of(batch.column(self._column), name=self._column)

@@ -37,6 +37,7 @@ from tocsin.language import (
     Column,
     Dimension,
     Distinct,
+    Expression,
     Plan,
     Rows,
     Selected,
@@ -46,6 +47,7 @@ from tocsin.language import (
 )
 from tocsin.language.plan_keys import compared_columns_of, region_of
 from tocsin.planning import TABLE, WINDOW, question_of
+from tocsin.types import ColumnType
 
 
 class RowGroup(Group):
@@ -159,6 +161,7 @@ class AggregateGroup(RowGroup):
         self._source = source
         self._function = plan.function
         self._column = plan.column
+        self._computed = None if plan.expression is None else computed_dimension(plan.source, plan.expression)
         self._name = plan.name
         self._where = where_columns(plan)
         self._index = self._make_index(question_of(plan, TABLE), index)
@@ -212,7 +215,11 @@ class AggregateGroup(RowGroup):
     def _index_delta(self, delta: SourceDelta) -> RowDelta:
         """The delta as the index takes it."""
         before, after = columns_of(delta, self._where)
-        if self._column is None or not self._is_numeric():
+        if self._computed is not None:
+            y_before, y_after = delta.ranged(self._computed)
+            before.append(y_before)
+            after.append(y_after)
+        elif self._column is None or not self._is_numeric():
             # COUNT depends only on whether the value is NULL.
             present_before, present_after = self._presence(delta)
             before.append(present_before)
@@ -228,8 +235,7 @@ class AggregateGroup(RowGroup):
         answer = self._index.result(np.array([slot], np.int32))
         row, value = int(answer.row[0]), float(answer.score[0])
         column: pa.Array | pa.ChunkedArray
-        if self._function in ("min", "max"):
-            assert self._column is not None
+        if self._is_extreme and self._column is not None:
             position = self._source.positions(answer.row) if row >= 0 else np.array([-1], np.int64)
             column = self._source.store.take(position, [self._column]).column(0)
         elif self._function == "count":
@@ -283,6 +289,11 @@ def where_columns(plan: Aggregate | Distinct) -> list[ColumnRead]:
     """The columns of the ranges, then those of the disk or half-plane, if any."""
     region = region_of(plan)
     return ranged_reads(plan.box) + [_computed(column) for column in (region.columns if region else ())]
+
+
+def computed_dimension(source: str, expression: Expression) -> Dimension:
+    """Arithmetic over columns, as deltas and events compute it."""
+    return Dimension(source, str(expression), ColumnType.parse("double", column=""), (), (), expression)
 
 
 def ranged_reads(box: tuple[Dimension, ...]) -> list[ColumnRead]:

@@ -56,17 +56,22 @@ def read_comparison(node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr] | None:
 
 
 def read_aggregate(tree: SyntaxTree, node: exp.Expr) -> AggregateCall:
-    """MIN(y), MAX(y), COUNT(y), SUM(y), AVG(y) or COUNT(*)."""
+    """MIN, MAX, COUNT, SUM or AVG of a column or arithmetic, or COUNT(*)."""
     function = node.key.upper()
-    hint = f"{function} takes one column." if function != "COUNT" else "COUNT takes one column, or *."
+    hint = f"{function} takes one column, or arithmetic over columns."
+    if function == "COUNT":
+        hint = "COUNT takes one column, arithmetic over columns, or *."
     only(tree, node, "this", "big_int", hint=hint)
     argument = unwrapped(node.this)
     if function == "COUNT" and isinstance(argument, exp.Star):
         only(tree, argument, hint=hint)
         return AggregateCall(function, None, tree.span(node))
-    if not isinstance(argument, exp.Column) or isinstance(argument.this, exp.Star):
+    if not _is_expression(argument) or isinstance(argument.this, exp.Star):
         tree.refuse(tree.clause(argument), f"{function} of this is not supported", hint)
-    return AggregateCall(function, read_column(tree, argument), tree.span(node))
+    subject = read_expression(tree, argument)
+    if not columns_of(subject):
+        tree.refuse(tree.clause(argument), f"{function} of this is not supported", hint)
+    return AggregateCall(function, subject, tree.span(node))
 
 
 def read_where(tree: SyntaxTree, node: exp.Expr) -> tuple[Filter, ...]:

@@ -77,14 +77,14 @@ class Star:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """MIN, MAX, COUNT, SUM or AVG of a column; COUNT(*) has none."""
+    """MIN, MAX, COUNT, SUM or AVG of a column or of arithmetic; COUNT(*) has no argument."""
 
     function: str
-    column: Column | None
+    argument: Expression | None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.function}({'*' if self.column is None else self.column})"
+        return f"{self.function}({'*' if self.argument is None else self.argument})"
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,17 @@ def test_a_machine_below_the_level_uses_nothing_that_came_with_the_package(
         assert (shipped_kernels.shipped_folder.__wrapped__() is not None) == is_supported
 
 
+def test_whether_there_are_kernels_is_told_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped_kernels, "shipped_folder", lambda: None)
+    monkeypatch.setenv("TOCSIN_KERNEL_CACHE", str(tmp_path))
+    (tmp_path / kernel_folders.LOCKS).touch()
+    assert not shipped_kernels.are_kernels_there()
+    (tmp_path / "tocsin.some-x86-64-v3-0.kernel").touch()
+    assert shipped_kernels.are_kernels_there()
+
+
 @compiled
 def test_the_user_s_own_kernels_have_the_cache_of_numba(project: Path) -> None:
     (project / "users.py").write_text(

@@ -14,7 +14,7 @@ from functools import cache
 import llvmlite.binding as llvm
 import numba
 
-from tocsin.arrays.kernel_folders import PACKAGE
+from tocsin.arrays.kernel_folders import PACKAGE, folders
 
 #: The level that portable kernels are compiled for, as LLVM names it: x86-64 with AVX2.
 LEVEL = "x86-64-v3"
@@ -40,6 +40,16 @@ def shipped_folder() -> str | None:
     """The kernels that came with the package, if this process can run them."""
     folder = SHIPPED / folder_name()
     return str(folder) if folder.is_dir() and supports_level() else None
+
+
+def are_kernels_there() -> bool:
+    """Whether there are compiled kernels that this process would use, with the package or kept before."""
+    return shipped_folder() is not None or any(
+        name.endswith(".kernel")
+        for folder in folders()[0]
+        if os.path.isdir(folder)
+        for name in os.listdir(folder)
+    )
 
 
 @cache

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tocsin.arrays.shipped_kernels import are_kernels_there
 from tocsin.pipeline.filesystems.hadoop import SparkFileSystem
 from tocsin.pipeline.filesystems.local import FileSystem
 from tocsin.pipeline.frames import as_job, figures_of, packed_outputs
@@ -94,6 +95,10 @@ def start(
     if sink is None and (rejects or snapshots):
         raise JobError("`rejects` and `snapshots` require `sink`, a function for changes")
     progress = Progress(parsed, report)
+    # Executors have the package as the driver has it.
+    first_batch = "; the first batch starts workers"
+    if not are_kernels_there():
+        first_batch += ", which compile kernels: `tocsin warm` does it ahead"
     if spark is None:
         progress.enter("starting Spark")
         spark = session(parsed, master=master, log=log)
@@ -114,8 +119,8 @@ def start(
     progress.enter("looking for input")
 
     def deliver(batch: DataFrame, number: int) -> None:
-        first = "; the first batch starts workers, and after an upgrade compiles"
-        progress.enter(f"batch {number}: reading and applying{'' if progress.known['finished'] else first}")
+        first = "" if progress.known["finished"] else first_batch
+        progress.enter(f"batch {number}: reading and applying{first}")
         # A sink reads a batch more than once; unless persisted, the operator would run each time.
         persisted = batch.persist()
         try:

@@ -20,7 +20,8 @@ class InnerLibrary(JITCodeLibrary):
     def finalize(self) -> None:
         """Take in the kernels that this one calls."""
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(library, "_reload_init"):  # from Numba 0.62 on
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()

@@ -302,7 +302,7 @@ def test_unparsable_sql(engine: tocsin.Engine, refused: Refused, sql: str) -> No
         "SELECT MIN(bytes) FROM flows WHERE bytes < 5",
         "SELECT DISTINCT bytes FROM flows WHERE bytes < 5",
         "SELECT SUM(shares) FROM trades WHERE price < 5",
-        "SELECT SUM(shares) FROM trades HAVING SUM(shares) > 5",
+        "SELECT SUM(shares) FROM trades HAVING SUM(shares) < 5",
         "SELECT SUM(shares) FROM trades HAVING SUM(fee) >= 5",
         "SELECT SUM(shares) FROM trades WHERE shares <> :n HAVING SUM(shares) >= 5",
         "SELECT SUM(age) FROM visitors HAVING SUM(age) >= 5",

@@ -53,9 +53,12 @@ def trades(draw: st.DrawFn) -> Row:
 @st.composite
 def thresholds(draw: st.DrawFn) -> Threshold:
     column = draw(st.sampled_from(list(GOALS)))
-    goal = draw(st.sampled_from(GOALS[column]))
+    strict = draw(st.booleans())
+    goal = draw(st.sampled_from([*GOALS[column], *([0] if strict else [])]))
     tau: Operand = Param("tau", goal) if draw(st.booleans()) else goal
-    return Threshold("trades", column, draw(boxes(["price", "risk"], equal=("sector", "buy"))), tau)
+    return Threshold(
+        "trades", column, draw(boxes(["price", "risk"], equal=("sector", "buy"))), tau, strict=strict
+    )
 
 
 class Thresholds(PairMachine):

@@ -70,7 +70,7 @@ def _plan_lines(made: Plan) -> Iterable[str]:
     yield type(made).__name__
     for field in fields(made):
         value = getattr(made, field.name)
-        if value not in ((), None):
+        if value not in ((), None) and (field.name, value) != ("strict", False):
             yield f"  {field.name}: {_text(value)}"
     if parameters(made):
         yield f"  parameters: {', '.join(parameters(made))}"

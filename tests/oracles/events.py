@@ -38,22 +38,25 @@ class Threshold:
     box: tuple[Condition, ...]
     tau: Operand
     name: str = "weight"
+    #: whether tau must be exceeded
+    strict: bool = False
 
     def sql(self) -> str:
         call = f"SUM({self.column})" if self.column else "COUNT(*)"
         conditions = where([condition.sql() for condition in self.box])
-        having = f" HAVING {call} >= {literal(self.tau)}"
+        having = f" HAVING {call} {'>' if self.strict else '>='} {literal(self.tau)}"
         return f"SELECT {call} AS {self.name} FROM {self.source}{conditions}{having}"
 
     def params(self) -> dict[str, Scalar]:
         return box_params(self.box) | params_of([self.tau])
 
     def goal(self, columns: Mapping[str, str]) -> Fraction:
-        """What must be reached: tau, rounded up to a multiple of the weights' unit."""
+        """What must be reached: tau, rounded up to a multiple of the weights' unit, or the next one."""
         tau = number(value_of(self.tau))
         assert tau is not None
         unit = unit_of("bigint" if self.column is None else columns[self.column])
-        return math.ceil(Fraction(tau) / unit) * unit
+        units = Fraction(tau) / unit
+        return (math.floor(units) + 1 if self.strict else math.ceil(units)) * unit
 
     def weight(self, row: Row) -> Fraction:
         """What the row adds: nothing outside the box, for NULL, and for a weight that is not positive."""

@@ -76,7 +76,7 @@ def bind(plan: Plan, columns: Mapping[str, Any], count: int) -> dict[str, np.nda
             bound["theta"] = _theta(values, plan.score.expression)
             bound["score_lo"], bound["score_hi"] = _range(values, plan.lows, plan.highs)
         case Threshold():
-            bound["tau"] = values.thresholds(plan.tau, scale(plan))
+            bound["tau"] = values.thresholds(plan.tau, scale(plan), plan.strict)
         case Match():
             raise TypeError("the predicates of a Match are bound by bind_match")
     return bound

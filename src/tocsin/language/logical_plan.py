@@ -33,7 +33,7 @@ from tocsin.language.threshold_scaling import DOUBLE_SCALE, scale_of, scaled_lit
 from tocsin.language.where import computed_ranges, filtered, first_score, has_parameters, split_where
 
 _THRESHOLD = (
-    "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or COUNT(*), "
+    "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or >, or COUNT(*), "
     "over a stream without a window."
 )
 _JOIN = "A join is SELECT … FROM r JOIN s ON r.a = s.a [WHERE ranges], of two tables."
@@ -195,21 +195,22 @@ def _threshold(scope: Scope, statement: Statement) -> Threshold:
     if required.function != call.function or aggregated(scope, required) != over:
         hint = f"Write HAVING {call} >= {having.operand}."
         scope.refuse(required.span, "HAVING and the SELECT list must name the same aggregate", hint)
-    if having.operator != ">=":
+    if having.operator not in (">=", ">"):
         scope.refuse(having.span, f"HAVING … {having.operator} is not supported", _THRESHOLD)
-    tau = _tau(scope, having.operand, scale_of(over.type))
+    strict = having.operator == ">"
+    tau = _tau(scope, having.operand, scale_of(over.type), strict)
     name, box = aggregate_name(item, call), _box(scope, statement)
-    return Threshold(source.name, over.column, over.type, name, box, tau, over.expression)
+    return Threshold(source.name, over.column, over.type, name, box, tau, over.expression, strict)
 
 
-def _tau(scope: Scope, tau: Value, scale: int) -> Parameter | float | int:
+def _tau(scope: Scope, tau: Value, scale: int, strict: bool) -> Parameter | float | int:
     if isinstance(tau, Parameter):
         return tau
     if not isinstance(tau, Constant):
         scope.refuse(tau.span, "a threshold is a number", "Write a number, or a :parameter.")
-    if tau.value <= 0:
+    if tau.value < 0 or (tau.value == 0 and not strict):
         scope.refuse(tau.span, "a threshold must be positive", "A sum starts at zero.")
-    if scaled_literal(tau.value, scale) is None:
+    if scaled_literal(tau.value, scale, strict) is None:
         hint = f"Sums of this column are 64-bit integers, in units of 1/{scale}."
         scope.refuse(tau.span, "this threshold is out of reach", hint)
     return tau.value if scale == DOUBLE_SCALE else exact_literal(scope, tau)

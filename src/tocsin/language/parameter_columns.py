@@ -200,29 +200,29 @@ class ParameterColumns:
             )
         return values.astype(np.int32)
 
-    def thresholds(self, operand: Parameter | float | int, scale: int) -> NDArray[np.int64]:
-        """As scaled integers, each the smallest that reaches the threshold."""
+    def thresholds(self, operand: Parameter | float | int, scale: int, strict: bool) -> NDArray[np.int64]:
+        """As scaled integers, each the smallest that reaches the threshold, or exceeds it if `strict`."""
         if not isinstance(operand, Parameter):
             # The literal was checked when the statement was resolved.
-            return np.full(self.count, scaled_literal(operand, scale), np.int64)
+            return np.full(self.count, scaled_literal(operand, scale, strict), np.int64)
         name, array = operand.name, self._columns[operand.name]
         if _types.is_uint64(array.type):
             array = array.cast(pa.decimal128(20, 0))
         if _types.is_decimal(array.type):
             try:
-                scaled, is_good = scaled_decimals(array, scale)
+                scaled, is_good = scaled_decimals(array, scale, strict)
             except pa.ArrowInvalid:
                 self._fail(name, f"is {array.type}, which has too many digits for a threshold")
         elif _types.is_integer(array.type):
             whole = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
-            scaled, is_good = scaled_integers(whole, scale)
+            scaled, is_good = scaled_integers(whole, scale, strict)
         else:
-            scaled, is_good = scaled_floats(self.numbers(operand, finite="a threshold"), scale)
+            scaled, is_good = scaled_floats(self.numbers(operand, finite="a threshold"), scale, strict)
         if not is_good.all():
             value = array[int(np.argmin(is_good))].as_py()
-            problem = (
-                "must be positive" if value <= 0 else f"is out of reach of 64-bit sums in units of 1/{scale}"
-            )
+            problem = f"is out of reach of 64-bit sums in units of 1/{scale}"
+            if value < 0 or (value == 0 and not strict):
+                problem = "must not be negative" if strict else "must be positive"
             self._fail(name, f"is {value}: a threshold {problem}", ~is_good)
         return scaled
 

@@ -264,6 +264,8 @@ class Threshold:
     tau: Parameter | float | int
     #: what is summed, if it is arithmetic
     expression: Expression | None = None
+    #: whether the sum must exceed tau, not only reach it
+    strict: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Thresholds as scaled integers.
 
-For each tau, the smallest T such that a sum reaches tau exactly if the scaled sum reaches T.
+For each tau, the smallest T such that a sum reaches tau exactly if the scaled sum reaches T. Where a sum must
+exceed tau, `strict`, the smallest T beyond it.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ def scale_of(column: ColumnType | None) -> int:
     return int(10**arrow.scale)
 
 
-def scaled_literal(tau: float | int, scale: int) -> int | None:
-    """T for a number in a statement; None where tau is not positive or T does not fit 64 bits."""
+def scaled_literal(tau: float | int, scale: int, strict: bool) -> int | None:
+    """T for a number in a statement; None where it is not positive or does not fit 64 bits."""
     if isinstance(tau, int):
-        return tau * scale if 0 < tau * scale <= LARGEST else None
-    scaled, is_good = scaled_floats(np.array([tau]), scale)
+        reached = tau * scale + strict
+        return reached if tau >= 0 and 0 < reached <= LARGEST else None
+    scaled, is_good = scaled_floats(np.array([tau]), scale, strict)
     return int(scaled[0]) if is_good[0] else None
 
 
-def scaled_floats(tau: NDArray[np.float64], scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def scaled_floats(
+    tau: NDArray[np.float64], scale: int, strict: bool
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """T for each tau, and whether it is positive and fits.
 
     Where weights are decimals, a double means the decimal it prints as: 0.1 is a tenth, although the
@@ -54,28 +58,40 @@ def scaled_floats(tau: NDArray[np.float64], scale: int) -> tuple[NDArray[np.int6
     with np.errstate(all="ignore"):
         product = tau * float(scale)
         scaled = np.ceil(product)
+        is_exact = scaled == product
         if scale not in (1, DOUBLE_SCALE):
             nearest = np.rint(product)
-            scaled = np.where(nearest / float(scale) == tau, nearest, scaled)
-        is_good = (tau > 0) & (scaled < float(2**63))
-        return np.where(is_good, scaled, 1).astype(np.int64), is_good
+            is_exact = nearest / float(scale) == tau
+            scaled = np.where(is_exact, nearest, scaled)
+        is_good = (tau >= 0) & (strict | (tau > 0)) & (scaled < float(2**63))
+        whole = np.where(is_good, scaled, 1).astype(np.int64)
+        if strict:
+            is_good &= whole < LARGEST
+            whole += is_good & is_exact
+        return whole, is_good
 
 
-def scaled_integers(tau: NDArray[np.int64], scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def scaled_integers(
+    tau: NDArray[np.int64], scale: int, strict: bool
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """T for each tau, exactly, and whether it is positive and fits."""
-    is_good = (tau > 0) & (tau <= LARGEST // scale)
-    return np.where(is_good, tau, 0) * np.int64(min(scale, LARGEST)), is_good
+    is_good = (tau >= (0 if strict else 1)) & (tau <= (LARGEST - strict) // scale)
+    return np.where(is_good, tau, 0) * np.int64(min(scale, LARGEST)) + np.int64(strict), is_good
 
 
-def scaled_decimals(tau: Any, scale: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def scaled_decimals(tau: Any, scale: int, strict: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """T for each tau of an Arrow decimal array, exactly, and whether it is positive and fits."""
     factor = _decimal(scale)
     digits_left = _WIDEST - factor.type.precision - 1
-    product = _compute.ceil(_compute.multiply(tau.cast(pa.decimal256(digits_left, tau.type.scale)), factor))
-    fits = _compute.less_equal(product, _decimal(LARGEST))
-    is_good = _compute.and_(fits, _compute.greater(product, _decimal(0)))
-    whole = _compute.if_else(is_good, product, _decimal(1)).cast(pa.int64())
-    return whole.to_numpy(zero_copy_only=False), is_good.to_numpy(zero_copy_only=False)
+    exact = _compute.multiply(tau.cast(pa.decimal256(digits_left, tau.type.scale)), factor)
+    product = _compute.ceil(exact)
+    fits = _compute.less_equal(product, _decimal(LARGEST - strict))
+    above = _compute.greater_equal if strict else _compute.greater
+    is_good = _compute.and_(fits, above(exact, _decimal(0)))
+    whole = _compute.if_else(is_good, product, _decimal(1)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if strict:
+        whole = whole + _compute.equal(exact, product).to_numpy(zero_copy_only=False)
+    return whole, is_good.to_numpy(zero_copy_only=False)
 
 
 def _decimal(value: int) -> Any:

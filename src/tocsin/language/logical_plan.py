@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tocsin.language.boxes import exact_literal
+from tocsin.language.conditions.boxes import exact_literal
+from tocsin.language.conditions.predicates import TRUTH, computed_predicate, predicate
+from tocsin.language.conditions.regions import is_region, read_region
+from tocsin.language.conditions.row_filters import row_filter, unqualified
+from tocsin.language.conditions.where import (
+    computed_ranges,
+    filtered,
+    first_score,
+    has_parameters,
+    split_where,
+)
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.parsing.filters import Filter
 from tocsin.language.parsing.statement import AggregateCall, Condition, JoinClause, OrderBy, Statement, Value
@@ -22,15 +32,11 @@ from tocsin.language.plans import (
     Threshold,
     TopK,
 )
-from tocsin.language.predicates import TRUTH, computed_predicate, predicate
-from tocsin.language.regions import is_region, read_region
-from tocsin.language.row_filters import row_filter, unqualified
 from tocsin.language.schema import Catalog
 from tocsin.language.scopes import Scope
 from tocsin.language.scores import score_of, scored_range
 from tocsin.language.selections import aggregate_name, aggregated, selected, single_aggregate
 from tocsin.language.threshold_scaling import DOUBLE_SCALE, scale_of, scaled_literal
-from tocsin.language.where import computed_ranges, filtered, first_score, has_parameters, split_where
 
 _THRESHOLD = (
     "A threshold is SELECT SUM(w) FROM s [WHERE …] HAVING SUM(w) >= tau, or >, or COUNT(*), "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tocsin.language.conditions.row_filters import compared_columns
 from tocsin.language.expressions import Parameter, leaves, lift
 from tocsin.language.plans import (
     Aggregate,
@@ -20,7 +21,6 @@ from tocsin.language.plans import (
     Threshold,
     TopK,
 )
-from tocsin.language.row_filters import compared_columns
 
 
 def parameters(plan: Plan) -> tuple[str, ...]:

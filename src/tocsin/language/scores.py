@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.language.boxes import condition_bounds, known_ranges
+from tocsin.language.conditions.boxes import condition_bounds, known_ranges
 from tocsin.language.expressions import Expression, columns_of
 from tocsin.language.monotone import NotMonotoneError, directions
 from tocsin.language.parsing.statement import Condition, Distance

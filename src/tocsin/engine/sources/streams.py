@@ -32,8 +32,8 @@ from tocsin.errors import RowError
 from tocsin.grids import grid_of
 from tocsin.indexes.matching import Events, EventSets
 from tocsin.language import Dimension, Expression, RowFilter, Selected, SourceSchema
+from tocsin.language.conditions.row_filters import compared_columns
 from tocsin.language.plan_keys import compared_columns_of
-from tocsin.language.row_filters import compared_columns
 
 #: Attributes of events that are computed from their columns, by name.
 Computed: TypeAlias = Mapping[str, "Expression | RowFilter"]

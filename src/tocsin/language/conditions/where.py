@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tocsin.errors import SQLError
-from tocsin.language.boxes import condition_bounds
+from tocsin.language.conditions.boxes import condition_bounds
+from tocsin.language.conditions.row_filters import row_filter, sources_of
 from tocsin.language.expressions import Column, Constant, Parameter, leaves
 from tocsin.language.parsing.filters import Filter
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import AllOf, Bound, Dimension
-from tocsin.language.row_filters import row_filter, sources_of
 from tocsin.language.scopes import Scope
 from tocsin.language.scores import score_of
 from tocsin.types import ColumnType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from tocsin.language.boxes import condition_bounds
+from tocsin.language.conditions.boxes import condition_bounds
 from tocsin.language.expressions import Binary, Column, Constant, Expression, Negate, Parameter, columns_of
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Bound, Operand, Region

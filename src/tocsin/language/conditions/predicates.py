@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.language.boxes import typed_operand
+from tocsin.language.conditions.boxes import typed_operand
 from tocsin.language.expressions import Column, Constant, Parameter
 from tocsin.language.parsing.statement import Condition, Distance
 from tocsin.language.plans import Operand, Predicate

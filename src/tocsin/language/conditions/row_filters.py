@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from tocsin.language.conditions.predicates import predicate
 from tocsin.language.expressions import Column, Constant, Expression, Parameter, bare, leaves
 from tocsin.language.parsing.filters import And, Comparison, Filter, IsNull, Like, Not, Or
 from tocsin.language.parsing.statement import Condition, Distance
@@ -21,7 +22,6 @@ from tocsin.language.plans import (
     Predicate,
     RowFilter,
 )
-from tocsin.language.predicates import predicate
 from tocsin.language.scopes import Scope
 
 _USE = "filter rows"

@@ -1,0 +1,1 @@
+"""WHERE: from parsed conditions to ranges, regions, row filters and predicates of matches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,7 +217,7 @@ def _signs_truth(operator: str, signs: Floats) -> Truth:
     return Truth(true, ~true & is_known)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _literals(test: Predicate) -> tuple[Any, ...]:
     return bind_literals(test)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tocsin
 from tests.oracles.strategies import effort
+from tocsin.language import parse
 from tocsin.types import ColumnType
 
 COLUMNS = {
@@ -135,6 +136,12 @@ SCHEMA = pa.schema(
         for name, kind in COLUMNS.items()
     ]
 )
+
+
+@given(condition=conditions)
+def test_what_is_printed_is_read_as_the_same(condition: str) -> None:
+    statement = parse(f"SELECT id FROM t WHERE {condition}")
+    assert parse(str(statement)) == statement
 
 
 class Mirror:
@@ -346,3 +353,92 @@ def test_sums_of_arithmetic_mature() -> None:
     assert engine.result("b").to_pylist() == [{"SUM(price * shares)": 1000.0, "missing": 0.5}]
     with pytest.raises(tocsin.SQLError, match="must name the same aggregate"):
         engine.subscribe("SELECT SUM(price * shares) FROM trades HAVING SUM(shares * price) >= 5")
+
+
+@pytest.mark.parametrize(
+    ("condition", "matches"),
+    [
+        ("b IS TRUE", [0]),
+        ("b IS NOT FALSE", [0, 2]),
+        ("s IS NOT DISTINCT FROM '日本'", [0]),
+        ('"select" * 2 > 5', [0]),
+        ('"from" IS NULL OR "select" > 9', [2]),
+        ("NOT " * 48 + '"select" > 1', [0]),
+        ("- " * 60 + '"select" > 1', [0]),
+    ],
+)
+def test_a_match_means_the_same_after_loading(condition: str, matches: list[int], tmp_path: Path) -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("t", columns={"b": "boolean", "s": "string", "select": "double", "from": "int"})
+    engine.subscribe(f"SELECT s FROM t WHERE {condition}", id="m")
+    rows = [{"b": True, "s": "日本", "select": 3, "from": 1}, {"b": False, "select": 1, "from": 1}, {}]
+    for turn in range(2):
+        changes = engine.publish("t", rows)
+        assert changes.column("key").to_pylist() == [str(3 * turn + row) for row in matches]
+        assert set(changes.column("score").to_pylist()) == {1.0}
+        engine.save(tmp_path / "saved")
+        engine = tocsin.Engine.load(tmp_path / "saved")
+
+
+def test_what_is_computed_for_nobody_is_forgotten() -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("t", columns={"s": "string", "x": "double"})
+    engine.subscribe("SELECT s FROM t WHERE x > 1 OR s IS NULL", id="stays")
+    for number in range(300):
+        engine.unsubscribe(engine.subscribe(f"SELECT s FROM t WHERE x = {number} OR s LIKE '{number}%'"))
+    group, _ = engine._subscriptions.locate("stays")
+    assert len(group._computed) < 80  # type: ignore[attr-defined]
+    assert engine.publish("t", [{"s": None, "x": 0}]).num_rows == 1
+
+
+@pytest.mark.parametrize("source", ["table", "stream"])
+@pytest.mark.parametrize(
+    "condition", [f"s LIKE '{'_' * 100_000}'", "s <> '\ud800' OR x > 1", "s = '\ud800'", "s ILIKE '\ud800%'"]
+)
+def test_a_condition_that_cannot_be_evaluated_is_refused_at_once(condition: str, source: str) -> None:
+    engine = tocsin.Engine()
+    columns = {"id": "int", "s": "string", "x": "double"}
+    if source == "table":
+        engine.create_table("t", key="id", columns=columns)
+    else:
+        engine.create_stream("t", columns=columns)
+    engine.publish("t", [{"id": 1, "s": "a"}])
+    with pytest.raises(tocsin.SQLError):
+        engine.subscribe(f"SELECT id FROM t WHERE {condition}")
+    engine.publish("t", [{"id": 2, "s": "b"}])
+
+
+def test_an_escape_is_looked_for_as_written() -> None:
+    engine = tocsin.Engine()
+    engine.create_table("t", key="s", columns={"s": "string"})
+    engine.subscribe("SELECT s FROM t WHERE s ILIKE '10X%' ESCAPE 'X'", id="escaped")
+    engine.publish("t", [{"s": "10%"}, {"s": "10x"}, {"s": "10X%"}])
+    assert engine.result("escaped").column(0).to_pylist() == ["10%"]
+
+
+@pytest.mark.parametrize("operator", [">=", ">"])
+@pytest.mark.parametrize("tau", ["4225887758497226.5", ":t"])
+def test_decimals_beyond_doubles_mature_at_the_very_unit(operator: str, tau: str) -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("t", columns={"w": "decimal(17,1)"})
+    params: dict[str, Any] = {"t": 4225887758497226.5} if tau == ":t" else {}
+    engine.subscribe(f"SELECT SUM(w) FROM t HAVING SUM(w) {operator} {tau}", id="sum", **params)
+    reached = Decimal("4225887758497226.4")
+    assert engine.publish("t", [{"w": reached}]).num_rows == 0
+    assert engine.publish("t", [{"w": Decimal("0.1")}]).num_rows == (operator == ">=")
+    if operator == ">":
+        assert engine.publish("t", [{"w": Decimal("0.1")}]).num_rows == 1
+
+
+def test_the_largest_threshold_that_must_be_exceeded() -> None:
+    engine = tocsin.Engine()
+    engine.create_stream("t", columns={"w": "bigint"})
+    largest = 2**63 - 1
+    engine.subscribe(
+        "SELECT SUM(w) FROM t HAVING SUM(w) > :t", id="fits", t=Decimal(largest) - Decimal("0.5")
+    )
+    assert engine.publish("t", [{"w": largest - 1}]).num_rows == 0
+    assert engine.publish("t", [{"w": 1}]).num_rows == 1
+    for beyond in (largest, Decimal(largest)):
+        with pytest.raises(tocsin.ParameterError, match="out of reach"):
+            engine.subscribe("SELECT SUM(w) FROM t HAVING SUM(w) > :t", t=beyond)

@@ -262,11 +262,21 @@ class Subscriptions:
         self._group_of_key[key] = number
         self._statement_of_group[number] = sql
         group.open()
-        if isinstance(group, RowGroup):
-            for name in group.sources:
-                group.apply(name, cast(Table | Window, self._sources[name]).snapshot_delta())
-                group.end_batch()
+        try:
+            if isinstance(group, RowGroup):
+                for name in group.sources:
+                    group.apply(name, cast(Table | Window, self._sources[name]).snapshot_delta())
+                    group.end_batch()
+        except BaseException:
+            self._close(number, group)
+            raise
         return number
+
+    def _close(self, number: int, group: Group) -> None:
+        group.close()
+        key = next(key for key, value in self._group_of_key.items() if value == number)
+        del self._groups[number], self._group_of_key[key], self._statement_of_group[number]
+        self._limits.clear()
 
     def _end(self, number: int, slots: Ints, locals_: Ints) -> None:
         """End subscriptions of one group, and the group with its last one."""
@@ -274,10 +284,7 @@ class Subscriptions:
         group.terminate(locals_)
         self.registry.remove(slots)
         if len(group) == 0:
-            group.close()
-            key = next(key for key, value in self._group_of_key.items() if value == number)
-            del self._groups[number], self._group_of_key[key], self._statement_of_group[number]
-            self._limits.clear()
+            self._close(number, group)
 
 
 def check_live_rows(source: Table | Window, limits: Limits) -> None:

@@ -113,9 +113,19 @@ FUNCTIONS = {"SQRT": 1, "LN": 1, "EXP": 1, "ABS": 1, "POWER": 2}
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
+#: Names that are read as something else unless they are quoted.
+_RESERVED = frozenset((
+    "and", "as", "between", "case", "cast", "current_date", "current_time", "current_timestamp",
+    "distinct", "else", "end", "exists", "false", "from", "group", "having", "ilike", "in", "interval",
+    "is", "join", "like", "limit", "not", "null", "on", "or", "order", "select", "then", "true",
+    "union", "when", "where"
+))  # fmt: skip
+
+
 def quoted(name: str) -> str:
     """`name` as an identifier, in double quotes where it needs them."""
-    return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
+    is_plain = name.isidentifier() and name.isascii() and name.lower() not in _RESERVED
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:

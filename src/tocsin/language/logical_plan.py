@@ -199,7 +199,7 @@ def _threshold(scope: Scope, statement: Statement) -> Threshold:
         scope.refuse(call.span, f"a threshold on {call} is not supported", _THRESHOLD)
     over, required = aggregated(scope, call), having.call
     if required.function != call.function or aggregated(scope, required) != over:
-        hint = f"Write HAVING {call} >= {having.operand}."
+        hint = f"Write HAVING {call} {having.operator} {having.operand}."
         scope.refuse(required.span, "HAVING and the SELECT list must name the same aggregate", hint)
     if having.operator not in (">=", ">"):
         scope.refuse(having.span, f"HAVING … {having.operator} is not supported", _THRESHOLD)
@@ -215,7 +215,8 @@ def _tau(scope: Scope, tau: Value, scale: int, strict: bool) -> Parameter | floa
     if not isinstance(tau, Constant):
         scope.refuse(tau.span, "a threshold is a number", "Write a number, or a :parameter.")
     if tau.value < 0 or (tau.value == 0 and not strict):
-        scope.refuse(tau.span, "a threshold must be positive", "A sum starts at zero.")
+        least = "not be negative" if strict else "be positive"
+        scope.refuse(tau.span, f"a threshold must {least}", "A sum starts at zero.")
     if scaled_literal(tau.value, scale, strict) is None:
         hint = f"Sums of this column are 64-bit integers, in units of 1/{scale}."
         scope.refuse(tau.span, "this threshold is out of reach", hint)

@@ -7,6 +7,8 @@ exceed tau, `strict`, the smallest T beyond it.
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -65,8 +67,15 @@ def scaled_floats(
             scaled = np.where(is_exact, nearest, scaled)
         is_good = (tau >= 0) & (strict | (tau > 0)) & (scaled < float(2**63))
         whole = np.where(is_good, scaled, 1).astype(np.int64)
+        if scale not in (1, DOUBLE_SCALE):
+            # Beyond what doubles hold exactly.
+            for row in np.flatnonzero(is_good & (product >= 2.0**53)).tolist():
+                exact = Fraction(repr(tau.item(row))) * scale
+                is_good[row] = exact <= LARGEST
+                whole[row] = ceil(exact) if is_good[row] else 1
+                is_exact[row] = whole[row] == exact
         if strict:
-            is_good &= whole < LARGEST
+            is_good &= (whole < LARGEST) | ~is_exact
             whole += is_good & is_exact
         return whole, is_good
 
@@ -85,12 +94,17 @@ def scaled_decimals(tau: Any, scale: int, strict: bool) -> tuple[NDArray[np.int6
     digits_left = _WIDEST - factor.type.precision - 1
     exact = _compute.multiply(tau.cast(pa.decimal256(digits_left, tau.type.scale)), factor)
     product = _compute.ceil(exact)
-    fits = _compute.less_equal(product, _decimal(LARGEST - strict))
+    is_exact = _compute.equal(exact, product)
+    fits = _compute.less_equal(product, _decimal(LARGEST))
+    if strict:
+        has_next = _compute.or_(_compute.less(product, _decimal(LARGEST)), _compute.invert(is_exact))
+        fits = _compute.and_(fits, has_next)
     above = _compute.greater_equal if strict else _compute.greater
     is_good = _compute.and_(fits, above(exact, _decimal(0)))
     whole = _compute.if_else(is_good, product, _decimal(1)).cast(pa.int64()).to_numpy(zero_copy_only=False)
     if strict:
-        whole = whole + _compute.equal(exact, product).to_numpy(zero_copy_only=False)
+        is_next = _compute.and_(is_exact, is_good)
+        whole = whole + is_next.to_numpy(zero_copy_only=False)
     return whole, is_good.to_numpy(zero_copy_only=False)
 
 

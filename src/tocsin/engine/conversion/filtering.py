@@ -200,7 +200,8 @@ def _signs(left: pa.Array, right: pa.Array) -> Floats:
     Rounding to doubles preserves order, so that only numbers that round to the same are looked at again.
     """
     values, others = floats_of(left), floats_of(right)
-    signs = np.sign(np.where(values == others, 0.0, values - others))
+    with np.errstate(invalid="ignore"):
+        signs = np.sign(np.where(values == others, 0.0, values - others))
     is_rounded = [
         np.isfinite(values) & ((np.abs(values) >= EXACT) | pa.types.is_decimal(column.type))
         for column in (left, right)

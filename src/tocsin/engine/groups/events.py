@@ -20,6 +20,7 @@ from tocsin.engine.conversion.exactness import Limits, comparison_limits
 from tocsin.engine.conversion.floats import weights_of
 from tocsin.engine.conversion.intake import NAME
 from tocsin.engine.conversion.text import json_rows
+from tocsin.engine.conversion.trees import tree_from_json, tree_to_json
 from tocsin.engine.groups.base import Group
 from tocsin.engine.groups.rows import computed_dimension
 from tocsin.engine.groups.text_bounds import BoundValues
@@ -44,8 +45,6 @@ from tocsin.language import (
     bind,
     bind_match,
     bind_texts,
-    parse,
-    plan,
     scale,
 )
 from tocsin.language.plan_keys import box_of, compared_columns_of
@@ -175,6 +174,10 @@ class ThresholdGroup(EventGroup):
         self._repeat = arrays["repeat"].astype(np.bool_)
 
 
+#: Computed attributes that may outlive their subscriptions.
+_SPARE = 64
+
+
 class BoundMatch(NamedTuple):
     """Expressions as the index registers them."""
 
@@ -226,9 +229,18 @@ class MatchGroup(EventGroup):
         except RowError:
             if not self._index.forget_terminated():
                 raise
-            asked = filter(self._index.asks, self._computed)
-            self._computed = {name: self._computed[name] for name in asked}
+            self._forget_unasked()
             return batch.events(self._index.asks, self._computed)
+
+    def terminate(self, slots: Ints) -> None:
+        super().terminate(slots)
+        if len(self._computed) > 2 * len(self) + _SPARE:
+            self._index.forget_terminated()
+            self._forget_unasked()
+
+    def _forget_unasked(self) -> None:
+        asked = filter(self._index.asks, self._computed)
+        self._computed = {name: self._computed[name] for name in asked}
 
     def refusing(self, batch: EventBatch) -> Ints:
         batch.events(lambda attribute: False, {})
@@ -274,9 +286,7 @@ class MatchGroup(EventGroup):
 
     def arrays(self) -> Arrays:
         selects = json.dumps([[astuple(item) for item in select] for select in self._selects])
-        computed = json.dumps(
-            [[name, isinstance(self._computed[name], Expression)] for name in self._computed]
-        )
+        computed = json.dumps({name: tree_to_json(tree) for name, tree in self._computed.items()})
         return {
             **super().arrays(),
             "select": self._select[: self._slots.top].copy(),
@@ -290,14 +300,5 @@ class MatchGroup(EventGroup):
         selects = json.loads(arrays["selects"].tobytes())
         self._selects = [tuple(Selected(*item) for item in select) for select in selects]
         if "computed" in arrays:
-            for name, is_number in json.loads(arrays["computed"].tobytes()):
-                self._computed[name] = self._replanned(f"{name} > 0" if is_number else name)
-
-    def _replanned(self, condition: str) -> Expression | RowFilter:
-        """What a condition computes from columns."""
-        schema = self._source.schema
-        source = schema.name.replace('"', '""')
-        replanned = plan(parse(f'SELECT * FROM "{source}" WHERE {condition}'), {schema.name: schema})
-        assert isinstance(replanned, Match)
-        assert replanned.predicates[0].computed is not None
-        return replanned.predicates[0].computed
+            computed = json.loads(arrays["computed"].tobytes())
+            self._computed = {name: tree_from_json(tree) for name, tree in computed.items()}

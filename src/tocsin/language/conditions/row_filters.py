@@ -6,12 +6,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.language.conditions.predicates import predicate
 from tocsin.language.expressions import Column, Constant, Expression, Parameter, bare, leaves
-from tocsin.language.parsing.filters import And, Comparison, Filter, IsNull, Like, Not, Or
-from tocsin.language.parsing.statement import Condition, Distance
+from tocsin.language.parsing.filters import (
+    And,
+    Comparison,
+    Filter,
+    Identical,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+)
+from tocsin.language.parsing.statement import BooleanLiteral, Condition, Distance
 from tocsin.language.plans import (
     AllOf,
     AnyOf,
@@ -47,6 +58,12 @@ def unqualified(condition: Filter) -> Filter:
             return replace(condition, left=bare(condition.left), right=bare(condition.right))
         case IsNull() | Like():
             return replace(condition, subject=bare(condition.subject))
+        case IsTruth():
+            return replace(condition, subject=Column(condition.subject.name))
+        case Identical():
+            equality = unqualified(condition.equality)
+            assert isinstance(equality, Condition | Comparison)
+            return replace(condition, equality=equality)
         case Condition():
             if isinstance(condition.subject, Distance):
                 return condition
@@ -83,6 +100,11 @@ def _lowered(scope: Scope, condition: Filter) -> RowFilter:
             return Negated(_lowered(scope, part))
         case IsNull(subject):
             return Missing(_plain(scope, subject))
+        case IsTruth(subject, value):
+            equality = Condition(subject, "=", (BooleanLiteral(value, condition.span),), span=condition.span)
+            return AllOf((Negated(Missing(_plain(scope, subject))), _lowered(scope, equality)))
+        case Identical():
+            return _identical(scope, condition)
         case Like():
             return _pattern(scope, condition)
         case Comparison():
@@ -94,6 +116,19 @@ def _lowered(scope: Scope, condition: Filter) -> RowFilter:
         case Condition():
             hint = "Leave WEIGHT out, or match events of a stream without a window."
             scope.refuse(condition.span, "WEIGHT is not supported in this condition", hint)
+
+
+def _identical(scope: Scope, condition: Identical) -> RowFilter:
+    """Equal, or both NULL."""
+    equality = condition.equality
+    if isinstance(equality, Comparison):
+        nulls = tuple(Missing(_plain(scope, side)) for side in (equality.left, equality.right))
+    elif isinstance(equality.subject, Distance):
+        return _lowered(scope, equality)
+    else:
+        nulls = (Missing(_plain(scope, equality.subject)),)
+    present = AllOf((*map(Negated, nulls), _lowered(scope, equality)))
+    return AnyOf((present, AllOf(nulls))) if len(nulls) == 2 else present
 
 
 def _plain(scope: Scope, expression: Expression) -> Expression:
@@ -116,16 +151,24 @@ def _pattern(scope: Scope, like: Like) -> Pattern:
 
 def _regular_expression(scope: Scope, like: Like) -> str:
     expression, is_escaped = "", False
-    for character in pc.utf8_lower(like.pattern).as_py() if like.ignores_case else like.pattern:
+    for character in like.pattern:
         if is_escaped or character not in ("%", "_", like.escape):
-            expression, is_escaped = expression + re.escape(character), False
+            literal = pc.utf8_lower(character).as_py() if like.ignores_case else character
+            expression, is_escaped = expression + re.escape(literal), False
         elif character == like.escape:
             is_escaped = True
         else:
             expression += ".*" if character == "%" else "."
     if is_escaped:
         scope.refuse(like.span, "this pattern ends with its escape", "An escape precedes %, _ or itself.")
-    return rf"(?s)\A{expression}\z"
+    expression = rf"(?s)\A{expression}\z"
+    try:
+        pc.match_substring_regex(pa.array([""]), expression)
+    except pa.ArrowInvalid:
+        scope.refuse(
+            like.span, "this pattern is too long", "Patterns of a thousand characters are supported."
+        )
+    return expression
 
 
 def _comparison(scope: Scope, condition: Comparison) -> Compared:
@@ -138,7 +181,7 @@ def _comparison(scope: Scope, condition: Comparison) -> Compared:
         message = f"{left} is a {kinds[0]}, and {right} is a {kinds[1]}"
         scope.refuse(condition.span, message, "Compare two numbers, two texts or two times.")
     if kinds[0] == "boolean" and operator not in ("=", "<>"):
-        scope.refuse(condition.span, "booleans are compared with = and <>", f"Write {left} = {right}.")
+        scope.refuse(condition.span, "booleans are compared with = and <>", "Write = or <>.")
     return Compared(Column(sides[0].name), operator, Column(sides[1].name))
 
 
@@ -180,10 +223,10 @@ def _expressions(condition: Filter) -> Iterator[Expression]:
                 yield from _expressions(part)
         case Not(part):
             yield from _expressions(part)
-        case IsNull(subject):
-            yield subject
-        case Like():
+        case IsNull() | IsTruth() | Like():
             yield condition.subject
+        case Identical():
+            yield from _expressions(condition.equality)
         case Comparison():
             yield from (condition.left, condition.right)
         case Condition():

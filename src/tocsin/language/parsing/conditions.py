@@ -7,8 +7,18 @@ from typing import NoReturn
 
 from sqlglot import TokenType, exp
 
-from tocsin.language.expressions import Constant, Expression, Parameter, columns_of
-from tocsin.language.parsing.filters import And, Comparison, Filter, IsNull, Like, Not, Or
+from tocsin.language.expressions import Column, Constant, Expression, Parameter, columns_of
+from tocsin.language.parsing.filters import (
+    And,
+    Comparison,
+    Filter,
+    Identical,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+)
 from tocsin.language.parsing.sql_values import (
     ARITHMETIC_NODES,
     MAX_DEPTH,
@@ -123,28 +133,25 @@ def _is_expression(node: exp.Expr) -> bool:
 def _is(tree: SyntaxTree, node: exp.Is) -> Filter:
     """`x IS NULL`, `x IS TRUE`, `x IS FALSE`."""
     span, subject = tree.span(node), read_expression(tree, node.this)
-    null = IsNull(subject, span)
     other = unwrapped(node.args["expression"])
     if isinstance(other, exp.Null):
-        return null
-    if isinstance(other, exp.Boolean):
-        truth = BooleanLiteral(bool(other.this), span)
-        return And((Not(null, span), Condition(subject, "=", (truth,), span=span)), span)
+        return IsNull(subject, span)
+    if isinstance(other, exp.Boolean) and isinstance(subject, Column):
+        return IsTruth(subject, bool(other.this), span)
     tree.refuse(node, "this is not supported after IS", "Write IS NULL, IS TRUE or IS FALSE, or with NOT.")
 
 
 def _distinct(tree: SyntaxTree, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Filter:
     """`a IS [NOT] DISTINCT FROM b`."""
     span, (left, right) = tree.span(node), (unwrapped(node.this), unwrapped(node.args["expression"]))
-    is_null = isinstance(right, exp.Null)
-    equal: Filter = IsNull(read_expression(tree, left), span)
-    if not is_null:
-        same = _filter(tree, exp.EQ(this=left, expression=right), 0)
-        subjects = [read_expression(tree, side) for side in (left, right) if read_value(tree, side) is None]
-        nulls = tuple(IsNull(subject, span) for subject in subjects)
-        present = And((*(Not(null, span) for null in nulls), same), span)
-        equal = Or((present, And(nulls, span)), span) if len(nulls) == 2 else present
-    return equal if isinstance(node, exp.NullSafeEQ) else Not(equal, span)
+    same: Filter
+    if isinstance(right, exp.Null):
+        same = IsNull(read_expression(tree, left), span)
+    else:
+        equality = _filter(tree, exp.EQ(this=left, expression=right), 0)
+        assert isinstance(equality, Condition | Comparison)
+        same = Identical(replace(equality, span=span), span)
+    return same if isinstance(node, exp.NullSafeEQ) else Not(same, span)
 
 
 def _like(tree: SyntaxTree, node: exp.Expr) -> Filter:

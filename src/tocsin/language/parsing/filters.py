@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tocsin.language.expressions import Expression
+from tocsin.language.expressions import Column, Expression
 from tocsin.language.parsing.statement import Condition, StringLiteral
 from tocsin.language.spans import NOWHERE, Span
 
@@ -57,6 +57,32 @@ class IsNull:
 
 
 @dataclass(frozen=True)
+class IsTruth:
+    """`subject IS TRUE` or `IS FALSE`, which are never NULL."""
+
+    subject: Column
+    value: bool
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.subject} IS {'TRUE' if self.value else 'FALSE'}"
+
+
+@dataclass(frozen=True)
+class Identical:
+    """`left IS NOT DISTINCT FROM right`, of which `equality` is `left = right`."""
+
+    equality: Condition | Comparison
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        equal = self.equality
+        if isinstance(equal, Comparison):
+            return f"{equal.left} IS NOT DISTINCT FROM {equal.right}"
+        return f"{equal.subject} IS NOT DISTINCT FROM {equal.operands[0]}"
+
+
+@dataclass(frozen=True)
 class Like:
     """`subject LIKE 'pattern' [ESCAPE 'e']`, or ILIKE. There is no escape unless it is named."""
 
@@ -85,4 +111,4 @@ class Comparison:
         return f"{self.left} {self.operator} {self.right}"
 
 
-Filter: TypeAlias = And | Or | Not | IsNull | Like | Comparison | Condition
+Filter: TypeAlias = And | Or | Not | IsNull | IsTruth | Identical | Like | Comparison | Condition

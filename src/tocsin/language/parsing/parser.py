@@ -207,7 +207,7 @@ def _having(tree: SyntaxTree) -> Having | None:
     clause = tree.root.args.get("having")
     if clause is None:
         return None
-    hint = "HAVING takes SUM(w) >= tau or COUNT(*) >= tau."
+    hint = "HAVING takes SUM(w) >= tau or COUNT(*) >= tau, or >."
     sides = read_comparison(unwrapped(clause.this))
     if sides is None:
         tree.refuse(clause.this, "this is not supported in HAVING", hint)

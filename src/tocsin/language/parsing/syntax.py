@@ -205,6 +205,9 @@ def _depth(token: Token) -> int:
 
 def read(sql: str) -> SyntaxTree:
     """Read one SELECT. Anything else is an `SQLError`."""
+    half = re.search("[\ud800-\udfff]", sql)
+    if half is not None:
+        raise SQLError("this is half a character", sql=sql, start=half.start(), end=half.end())
     tokens = _tokenize(sql)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()

@@ -35,6 +35,9 @@ lint: .venv/with-dev ## style, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Compiled for this machine: what AVX-512 or another instruction set gives counts.
+bench bench-full: export TOCSIN_NATIVE = 1
+
 bench: .venv/with-bench ## measure everything at 100,000 subscriptions; write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --quick
 	$(BIN)/python -m benchmarks --report

@@ -285,6 +285,15 @@ def test_a_machine_below_the_level_uses_nothing_that_came_with_the_package(
         assert (shipped_kernels.shipped_folder.__wrapped__() is not None) == is_supported
 
 
+@compiled
+@portable
+def test_portable_kernels_are_left_aside_where_native_ones_are_wanted(project: Path) -> None:
+    assert run(project, **FOR_ALL) == ([2, 6], 3, "")
+    assert run(project, **FOR_THIS) == ([2, 6], 0, "")
+    assert run(project, **FOR_THIS, TOCSIN_NATIVE="1") == ([2, 6], 3, "")
+    assert run(project, **FOR_THIS, TOCSIN_NATIVE="1") == ([2, 6], 0, "")
+
+
 def test_whether_there_are_kernels_is_told_without_reading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

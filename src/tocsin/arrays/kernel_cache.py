@@ -84,7 +84,7 @@ class KernelCache:
         """The kernel as compiled for all machines like this one, or for this one."""
         triple, cpu, features = target.codegen().magic_tuple()
         names = [self._file_name(signature, (triple, cpu, features), is_inner)]
-        if supports_level() and cpu != LEVEL:
+        if supports_level() and cpu != LEVEL and not _wants_native():
             names.insert(0, self._file_name(signature, (triple, LEVEL, ""), is_inner))
         for folder in _reading_folders():
             for name in names:
@@ -106,6 +106,11 @@ class KernelCache:
             time.sleep(pause)
             waited += pause
             pause = min(2 * pause, _PAUSES[1])
+
+
+def _wants_native() -> bool:
+    """Whether only kernels for this machine's own CPU are used, as `TOCSIN_NATIVE=1` asks."""
+    return os.environ.get("TOCSIN_NATIVE", "0") not in ("", "0")
 
 
 def _reading_folders() -> Iterator[str]:

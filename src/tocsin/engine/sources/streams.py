@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -68,7 +69,7 @@ class Stream:
         self.texts.restore(arrays)
 
 
-class EventBatch:
+class EventBatch(ABC):
     """A batch of events, as the groups of a stream read them."""
 
     def __init__(self, schema: SourceSchema, first_number: int, count: int) -> None:
@@ -78,13 +79,13 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.seq)
 
+    @abstractmethod
     def events(self, asks: Callable[[str], bool], computed: Computed) -> Events | EventSets:
         """The batch as matching indexes read it; `asks` says whether any predicate reads an attribute.
 
         Attributes that are `computed` from columns stand beside the others.
         Raises RowError for a value that is no attribute, or that cannot be compared exactly.
         """
-        raise NotImplementedError
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A declared column."""
@@ -104,13 +105,13 @@ class EventBatch:
             return pa.array(key_texts_of_list(self.seq[positions].tolist()), pa.string())
         return _texts_at(pa.array(self.seq), positions)
 
+    @abstractmethod
     def json(self, positions: np.ndarray, select: tuple[Selected, ...]) -> pa.Array:
         """The SELECT list of events as JSON, with their names if the stream has a key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names(self, positions: np.ndarray) -> pa.Array:
         """The key column of events as text."""
-        raise NotImplementedError
 
 
 class TypedBatch(EventBatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -61,19 +62,19 @@ class Traffic(NamedTuple):
     server_us: Floats
 
 
-class Approach:
+class Approach(ABC):
     """One way to notify subscribers: load a table, then process batches of events."""
 
     def __init__(self, world: World, k: int) -> None:
         self.world = world
         self.k = k
 
-    def load(self, table: Rows) -> None:
+    def load(self, table: Rows) -> None:  # noqa: B027
         """Load the table as it is before the first event."""
 
+    @abstractmethod
     def play(self, events: Rows, old_y: Floats) -> Traffic:
         """Process events; returns their cost."""
-        raise NotImplementedError
 
 
 class ServerApproach(Approach):
